@@ -206,8 +206,11 @@ async fn background(
         )));
     };
     let input = job.input.clone();
-    let running =
-        options.backends.start(job).await.map_err(|error| ToolError::Fault(error.fault()))?;
+    let running = options
+        .backends
+        .start(job)
+        .await
+        .map_err(|error| ToolError::Fault(error.to_contract_error()))?;
     let shown = first_chars(command, SHELL_LINE_SHOWN_MAX);
     let note = workspace.note();
     let name = slot.fill(owner, running, input, workspace);
@@ -238,7 +241,7 @@ async fn foreground(
         collector.finish().await
     };
     let (ended, output) = tokio::join!(running, collected);
-    let ended = ended.map_err(|error| ToolError::Fault(error.fault()))?;
+    let ended = ended.map_err(|error| ToolError::Fault(error.to_contract_error()))?;
     format_result(&ended, output.to_text())
 }
 

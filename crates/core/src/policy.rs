@@ -27,7 +27,7 @@ mod name;
 pub use compile::CompiledPolicy;
 pub use name::normalize_name;
 
-use crate::contract::{ToolContractError, ToolErrorCode};
+use crate::contract::ToolErrorCode;
 use crate::execution_policy::ExecutionPolicy;
 use crate::resource::{
     AgentPolicy, AgentRole, Approvers, OperationClass, RiskLevel, ToolPermission, ToolType,
@@ -112,13 +112,13 @@ pub struct ToolAttributes<'a> {
 }
 
 impl<'a> ToolAttributes<'a> {
-    /// Attributes of a low-risk tool without capabilities.
+    /// Returns the attributes of a low-risk tool without capabilities.
     pub fn new(name: &'a str, operations: &'a [OperationClass]) -> Self {
         let (risk, is_isolated) = (RiskLevel::Low, false);
         Self { name, alias: None, kind: None, capabilities: &[], operations, risk, is_isolated }
     }
 
-    /// True if the tool runs commands: it is a `cli` tool or has one of [`COMMAND_CAPABILITIES`].
+    /// Returns true if the tool runs commands: it is a `cli` tool or has one of [`COMMAND_CAPABILITIES`].
     pub fn runs_commands(&self) -> bool {
         let labelled = |label: &String| {
             COMMAND_CAPABILITIES.iter().any(|name| name.eq_ignore_ascii_case(label.trim()))
@@ -138,6 +138,7 @@ pub struct ModelDenied {
 }
 
 impl ModelDenied {
+    /// Returns the description of the denial.
     fn message(&self) -> String {
         match &self.policy {
             Some(policy) => format!("policy `{policy}` does not allow model `{}`", self.model),
@@ -173,7 +174,7 @@ pub enum PolicyDecision {
 }
 
 impl PolicyDecision {
-    /// Reason for the decision, as a sentence that names the rule.
+    /// Returns the reason for the decision, as a sentence that names the rule.
     pub fn reason(&self) -> &str {
         match self {
             Self::Allow { reason: why }
@@ -182,7 +183,7 @@ impl PolicyDecision {
         }
     }
 
-    /// Name of the decision.
+    /// Returns the stable name of the decision.
     pub const fn as_str(&self) -> &'static str {
         match self {
             Self::Allow { .. } => "allow",
@@ -191,17 +192,7 @@ impl PolicyDecision {
         }
     }
 
-    /// Error of a call that must not run now. `None` if the call is allowed.
-    pub fn fault(&self) -> Option<ToolContractError> {
-        match self {
-            Self::Allow { .. } => None,
-            Self::Approval { reason: why, .. } => {
-                Some(ToolContractError::new(ToolErrorCode::ApprovalPending, why.clone()))
-            }
-            Self::Deny { code, reason: why } => Some(ToolContractError::new(*code, why.clone())),
-        }
-    }
-
+    /// Creates a denial with the code [`ToolErrorCode::PermissionDenied`].
     pub(crate) fn deny(why: impl Into<String>) -> Self {
         Self::Deny { code: ToolErrorCode::PermissionDenied, reason: why.into() }
     }

@@ -78,7 +78,7 @@ pub trait SandboxBackend: Send + Sync + 'static {
     /// Returns the status of every guarantee on this machine.
     fn guarantees(&self) -> Vec<GuaranteeStatus>;
 
-    /// Starts a command.
+    /// Starts a command in a new or warm sandbox and returns without waiting for its end.
     fn start(&self, job: SandboxCommand)
     -> BoxFuture<'_, Result<SandboxedProcess, IsolationError>>;
 
@@ -102,7 +102,9 @@ impl Default for SandboxRegistry {
 }
 
 impl SandboxRegistry {
-    /// Detects the backends of this machine. Each backend must run a test command before it counts as available.
+    /// Opens the backend for mode `none`, and for mode `process` bubblewrap or else Landlock. A backend must run a
+    /// test command before it counts as available; otherwise the reason is recorded. Does not open the container
+    /// backend, which needs options.
     ///
     /// Without a launcher, neither Landlock nor network access through the proxy is available.
     pub async fn detect(launcher: Option<Launcher>) -> Self {
@@ -141,7 +143,7 @@ impl SandboxRegistry {
         self.backends.insert(backend.mode(), backend);
     }
 
-    /// Records why a mode has no backend.
+    /// Records why a mode has no backend, and removes its backend if there is one.
     pub fn mark_unavailable(&mut self, mode: IsolationMode, reason: impl Into<String>) {
         self.backends.remove(&mode);
         self.missing.insert(mode, reason.into());
@@ -157,7 +159,8 @@ impl SandboxRegistry {
         self.missing.iter().map(|(mode, reason)| (*mode, reason.as_str()))
     }
 
-    /// Returns the backend for a profile. There is no fallback to another mode.
+    /// Returns the backend of the profile's mode. Fails if the mode has no backend, or if its backend does not enforce
+    /// every required guarantee. There is no fallback to another mode.
     pub fn select(
         &self,
         profile: &IsolationProfile,
@@ -196,12 +199,14 @@ impl SandboxRegistry {
         Ok(backend)
     }
 
-    /// Starts a command.
+    /// Starts a command in the backend that [`select`](Self::select) returns. Does not wait for its end, and does not
+    /// count against [`JOBS_MAX`].
     pub async fn start(&self, job: SandboxCommand) -> Result<SandboxedProcess, IsolationError> {
         self.select(&job.profile)?.start(job).await
     }
 
-    /// Runs a command until it exits. Waits for a free slot if [`JOBS_MAX`] commands are running.
+    /// Runs a command until it exits, is cancelled or exceeds a limit. Waits for a free slot if [`JOBS_MAX`] commands
+    /// are running.
     pub async fn run(
         &self,
         job: SandboxCommand,

@@ -61,14 +61,15 @@ impl SandboxCommand {
         self
     }
 
-    /// Adds an environment variable.
+    /// Adds an environment variable. A later value replaces an earlier one of the same name.
     #[must_use]
     pub fn env(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.env.insert(name.into(), value.into());
         self
     }
 
-    /// Rejects arguments and variables that no program can receive.
+    /// Fails for a command that cannot be started: an empty program name, a zero byte, an invalid variable name, a
+    /// working directory that leaves the workspace, or more than 1 MiB of arguments and variables.
     pub(crate) fn check(&self) -> Result<(), IsolationError> {
         let refused = |reason: &str| Err(IsolationError::Invalid(reason.to_owned()));
         if self.program.is_empty() {

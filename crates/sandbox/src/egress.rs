@@ -132,7 +132,7 @@ impl EgressRule {
         self
     }
 
-    /// True if the rule matches this normalised host and port.
+    /// Returns true if the rule matches this normalised host and port.
     pub fn matches(&self, host: &str, port: u16) -> bool {
         let is_named = match self.is_suffix {
             true => host.strip_suffix(&self.host).is_some_and(|rest| rest.ends_with('.')),
@@ -173,18 +173,20 @@ impl EgressPolicy {
         Ok(Self { tool, labels, rules, client, dialer, log })
     }
 
-    /// Adds a label to every reported attempt, such as the tool call of the program.
+    /// Adds a label to every reported attempt, such as the id of the tool call.
     #[must_use]
     pub fn label(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.labels.insert(name.into(), value.into());
         self
     }
 
+    /// Returns the first rule that matches a host and port. `None` if none does.
     fn rule(&self, host: &str, port: u16) -> Option<&EgressRule> {
         self.rules.iter().find(|rule| rule.matches(host, port))
     }
 
-    /// Opens the proxy socket at a path. Dropping the listener closes the socket and all its connections.
+    /// Creates the proxy socket at a path and starts serving it. Dropping the listener closes the socket and all its
+    /// connections.
     pub(crate) fn open_proxy(
         self: &Arc<Self>,
         path: &Path,
@@ -215,6 +217,7 @@ pub(crate) struct ProxyListener {
 }
 
 impl ProxyListener {
+    /// Returns the path of the socket.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
@@ -239,7 +242,8 @@ fn parse_authority(authority: &str) -> Option<HostPort> {
     (!host.is_empty()).then_some(HostPort { host, port })
 }
 
-/// Forwards connections from the network of the sandbox to the proxy socket, until the process ends.
+/// Accepts connections from the network of the sandbox and forwards each on a thread of its own to the proxy socket.
+/// Returns only if accepting fails.
 pub(crate) fn relay(listener: &std::net::TcpListener, proxy_socket: &Path) {
     /// Maximum number of concurrent connections.
     const CONNECTIONS_MAX: usize = 64;
@@ -258,6 +262,7 @@ pub(crate) fn relay(listener: &std::net::TcpListener, proxy_socket: &Path) {
     }
 }
 
+/// Copies bytes in both directions until both sides are closed.
 fn forward(mut inside: std::net::TcpStream, proxy_socket: &Path) -> io::Result<()> {
     let mut outside = std::os::unix::net::UnixStream::connect(proxy_socket)?;
     let (mut inside_read, mut outside_write) = (inside.try_clone()?, outside.try_clone()?);

@@ -6,7 +6,7 @@ use provost_core::ErrorKind;
 use provost_core::contract::{ToolContractError, ToolErrorCode};
 use provost_core::resource::IsolationMode;
 
-/// A command was not run, or its result is unknown.
+/// Error of a command that was not run, or whose result is unknown.
 #[derive(Debug, thiserror::Error)]
 pub enum IsolationError {
     /// No backend provides what the profile requires. The command did not run.
@@ -58,8 +58,8 @@ impl IsolationError {
         }
     }
 
-    /// Converts the error into an error of the tool contract.
-    pub fn fault(&self) -> ToolContractError {
+    /// Converts the error into an error of the tool contract, such as [`ToolErrorCode::IsolationUnavailable`].
+    pub fn to_contract_error(&self) -> ToolContractError {
         let message = self.to_string();
         match self {
             Self::Unavailable { mode, .. } => {

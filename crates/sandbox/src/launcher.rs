@@ -61,7 +61,8 @@ impl Launcher {
 /// File that the confined process writes when it is ready.
 pub(crate) const READY_FILE: &str = "ready";
 
-/// Runs the launcher if this process was started as one. Returns its exit code, or `None` for a regular start.
+/// Executes the launcher if this process was started as one, and returns its exit code. Returns `None` for a regular
+/// start.
 pub fn run_if_launcher() -> Option<ExitCode> {
     let mut args = std::env::args_os().skip(1);
     if args.next()? != LAUNCHER_ARG {
@@ -80,13 +81,14 @@ pub fn run_if_launcher() -> Option<ExitCode> {
     }))
 }
 
+/// Writes an error to the standard error.
 fn print_error(error: &io::Error) {
     use io::Write as _;
     // Standard error is the only output here. If it is closed, the message is lost.
     writeln!(io::stderr(), "sandbox: {error}").unwrap_or_default();
 }
 
-/// Forwards connections from the sandbox to the proxy while the program runs.
+/// Runs a program and forwards connections from the sandbox to the proxy until it exits. Returns its exit code.
 fn relay(mut args: impl Iterator<Item = OsString>) -> io::Result<ExitCode> {
     let port = args.next().and_then(|port| port.to_str()?.parse().ok());
     let port: u16 = port.ok_or_else(|| io::Error::other("the port argument is missing"))?;
@@ -97,6 +99,7 @@ fn relay(mut args: impl Iterator<Item = OsString>) -> io::Result<ExitCode> {
     Ok(code_of(status))
 }
 
+/// Starts a thread that forwards connections from this port of the sandbox to the proxy socket.
 fn listen(port: u16, proxy_socket: &Path) -> io::Result<()> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port))?;
     let proxy_socket = proxy_socket.to_owned();
@@ -104,6 +107,7 @@ fn listen(port: u16, proxy_socket: &Path) -> io::Result<()> {
     Ok(())
 }
 
+/// Returns the exit code of a program. A signal counts as 128 plus its number.
 fn code_of(status: ExitStatus) -> ExitCode {
     use std::os::unix::process::ExitStatusExt as _;
     let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));

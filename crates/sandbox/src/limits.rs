@@ -5,7 +5,7 @@ use std::time::Duration;
 /// Default number of processes of a job.
 pub const PIDS_DEFAULT: u32 = 128;
 /// Default memory of a job, in bytes.
-pub const MEMORY_BYTES_DEFAULT: u64 = 512 * 1024 * 1024;
+pub const JOB_MEMORY_BYTES_DEFAULT: u64 = 512 * 1024 * 1024;
 /// Default processor share of a job, in percent of one processor.
 pub const CPU_PERCENT_DEFAULT: u32 = 100;
 /// Default processor time of each process of a job.

@@ -69,6 +69,7 @@ pub struct SandboxedProcess {
     output_bytes_max: u64,
 }
 
+/// The process, its handle and the resources to remove at the end.
 #[derive(Debug)]
 struct ProcessParts {
     process: ChildProcess,
@@ -99,6 +100,7 @@ pub(crate) struct ProcessOptions {
 }
 
 impl SandboxedProcess {
+    /// Wraps a started process. If it has already ended, removes the resources and fails.
     pub(crate) fn new(
         process: ChildProcess,
         pipes: StdPipes,
@@ -149,7 +151,7 @@ impl SandboxedProcess {
         self.control = Some(control);
     }
 
-    /// Restarts the clock and replaces the options, when a warm sandbox receives a command.
+    /// Restarts the clock and replaces the options. Called when a warm sandbox receives a command.
     pub(crate) fn begin(&mut self, options: ProcessOptions) {
         self.setup_check = options.setup_check;
         self.started = Instant::now();
@@ -157,18 +159,19 @@ impl SandboxedProcess {
         self.output_bytes_max = options.output_bytes_max;
     }
 
+    /// Returns the pipe to the standard input, unless it was taken.
     pub(crate) fn stdin_mut(&mut self) -> Option<&mut ChildStdin> {
         self.stdin.as_mut()
     }
 
-    /// True if the process has ended.
+    /// Returns true if the process has ended.
     pub fn has_ended(&self) -> bool {
         self.parts.as_ref().is_none_or(|parts| {
             process_tree::ended_within(&parts.pidfd.handle, std::time::Duration::ZERO)
         })
     }
 
-    /// Requests the end of the program with SIGTERM. Dropping the process ends it unconditionally.
+    /// Sends SIGTERM to the program and its descendants. Does not wait. Dropping the process ends it unconditionally.
     pub fn terminate(&self) {
         if let Some(parts) = &self.parts {
             parts.teardown.terminate(&parts.pidfd);
@@ -185,7 +188,8 @@ impl SandboxedProcess {
         self.stdout.take().zip(self.stderr.take())
     }
 
-    /// Waits until the program exits. `on_output` receives every output chunk as it arrives; `cancel` ends the program.
+    /// Waits until the program exits, and removes its sandbox. `on_output` receives every output chunk as it arrives;
+    /// `cancel` ends the program. Fails if the sandbox could not be set up.
     pub async fn wait_with_output(
         mut self,
         input: Stdin,
@@ -244,6 +248,8 @@ impl SandboxedProcess {
         })
     }
 
+    /// Writes the input and reads both outputs until the program exits, is cancelled or exceeds a limit. Returns the
+    /// reason and the number of output bytes. After the exit, waits a bounded time for remaining output.
     async fn pump_io(
         &mut self,
         input: Stdin,
@@ -301,7 +307,8 @@ impl SandboxedProcess {
         }
     }
 
-    /// Ends the program, if it is still running, and waits for its exit status.
+    /// Ends the program, if it is still running, and returns its exit status. Sends SIGTERM first, and kills all
+    /// processes after a grace period.
     async fn finish(&mut self, reason: ExitReason) -> Result<ExitStatus, IsolationError> {
         let Some(parts) = &mut self.parts else {
             return Err(IsolationError::Invalid("the process has already ended".to_owned()));
@@ -344,14 +351,15 @@ impl Drop for SandboxedProcess {
     }
 }
 
-/// True if the launcher reported that it could not execute the program. The launcher has ended, so its message has
-/// already arrived.
+/// Returns true if the launcher reported that it could not execute the program. Call it after the launcher has ended,
+/// because its message has arrived by then.
 fn has_exec_failed(control: &OwnedFd) -> bool {
     let mut fds = [PollFd::new(control, PollFlags::IN)];
     poll(&mut fds, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
         && receive(control.as_fd()).is_ok_and(|message| message.is_some())
 }
 
+/// Reads from a pipe. Returns 0 at its end or after an error. Never returns for a missing pipe.
 async fn read<R: tokio::io::AsyncRead + Unpin>(pipe: &mut Option<R>, chunk: &mut [u8]) -> usize {
     match pipe {
         // A read error counts as the end of the output.
@@ -360,6 +368,8 @@ async fn read<R: tokio::io::AsyncRead + Unpin>(pipe: &mut Option<R>, chunk: &mut
     }
 }
 
+/// Writes the input to the program and closes the pipe. An error is ignored, because a program may exit without
+/// reading.
 async fn feed(stdin: Option<ChildStdin>, input: Stdin) {
     if let (Some(mut stdin), Stdin::Bytes(bytes)) = (stdin, input) {
         // A program may exit without reading its input.
@@ -369,6 +379,7 @@ async fn feed(stdin: Option<ChildStdin>, input: Stdin) {
     }
 }
 
+/// Returns the exit code of a program. A signal counts as 128 plus its number.
 fn code_of(status: ExitStatus) -> i32 {
     use std::os::unix::process::ExitStatusExt as _;
     status.code().or_else(|| status.signal().map(|signal| 128 + signal)).unwrap_or(-1)

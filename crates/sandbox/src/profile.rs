@@ -74,7 +74,7 @@ pub enum NetworkAccess {
 }
 
 impl NetworkAccess {
-    /// Opens the proxy socket in the directory of a job. `None` without network access.
+    /// Opens the proxy socket in the directory of a job. Returns `None` for a profile without network access.
     pub(crate) fn open_proxy(&self, dir: &Path) -> Result<Option<ProxyListener>, IsolationError> {
         match self {
             Self::Off => Ok(None),
@@ -148,7 +148,7 @@ impl Default for ResourceLimits {
     fn default() -> Self {
         Self {
             pids: limits::PIDS_DEFAULT,
-            memory_bytes: limits::MEMORY_BYTES_DEFAULT,
+            memory_bytes: limits::JOB_MEMORY_BYTES_DEFAULT,
             cpu_percent: limits::CPU_PERCENT_DEFAULT,
             cpu_time: limits::CPU_TIME_DEFAULT,
             file_bytes: limits::FILE_BYTES_DEFAULT,
@@ -161,7 +161,7 @@ impl Default for ResourceLimits {
 }
 
 impl ResourceLimits {
-    /// Returns the lower limit for each resource: a call can only tighten the limits of the operator.
+    /// Returns the lower of both limits for each resource, so that a call can only tighten the limits of the operator.
     #[must_use]
     pub fn stricter(&self, other: &Self) -> Self {
         Self {

@@ -43,7 +43,7 @@ const CASE_TIMEOUT: Duration = Duration::from_secs(10);
 const MEMORY_LIMIT: u64 = 64 << 20;
 const MEMORY_ALLOCATED: u64 = 192 << 20;
 
-/// Tests every guarantee that each backend claims to enforce.
+/// Tests every guarantee that each backend claims to enforce, by running scripts in sandboxes.
 pub async fn self_test(backends: &SandboxRegistry) -> Vec<SelfTestCase> {
     let mut cases = Vec::new();
     for backend in backends.all() {
@@ -65,6 +65,7 @@ pub async fn self_test(backends: &SandboxRegistry) -> Vec<SelfTestCase> {
     cases
 }
 
+/// Tests one guarantee of a backend. An error counts as a failure.
 async fn run_case(backend: &dyn SandboxBackend, guarantee: Guarantee) -> SelfTestResult {
     let result = match guarantee {
         Guarantee::Files => files(backend).await,
@@ -84,7 +85,7 @@ async fn run_case(backend: &dyn SandboxBackend, guarantee: Guarantee) -> SelfTes
     result.unwrap_or_else(|error| SelfTestResult::Failed(error.to_string()))
 }
 
-/// Runs a script. Returns its exit code and its output.
+/// Runs a shell script in a sandbox without a workspace and network. Returns its exit code and its output.
 async fn run_script(
     backend: &dyn SandboxBackend,
     script: &str,
@@ -103,6 +104,7 @@ async fn run_script(
     Ok((ended.code, String::from_utf8_lossy(&text).into_owned()))
 }
 
+/// Returns a failure with the mechanism that is broken, or a success.
 fn result(is_broken: bool, mechanism: &str) -> SelfTestResult {
     match is_broken {
         true => SelfTestResult::Failed(mechanism.to_owned()),
@@ -110,6 +112,7 @@ fn result(is_broken: bool, mechanism: &str) -> SelfTestResult {
     }
 }
 
+/// Tests that a program can neither read, change nor create files outside.
 async fn files(backend: &dyn SandboxBackend) -> Result<SelfTestResult, IsolationError> {
     const CANARY: &str = "canary-of-the-doctor";
     let outside = crate::linux::scratch_dir::ScratchDir::open()
@@ -127,6 +130,7 @@ async fn files(backend: &dyn SandboxBackend) -> Result<SelfTestResult, Isolation
     })
 }
 
+/// Tests that a program cannot connect to a port of this machine.
 async fn network(backend: &dyn SandboxBackend) -> Result<SelfTestResult, IsolationError> {
     let listener =
         TcpListener::bind("127.0.0.1:0").map_err(IsolationError::io("cannot open a port"))?;
@@ -144,6 +148,7 @@ async fn network(backend: &dyn SandboxBackend) -> Result<SelfTestResult, Isolati
     })
 }
 
+/// Tests that a program sees no variable of this process.
 async fn environment(backend: &dyn SandboxBackend) -> Result<SelfTestResult, IsolationError> {
     const SHARED: [&str; 9] =
         ["PATH", "HOME", "TMPDIR", "LANG", "PWD", "OLDPWD", "SHLVL", "_", "HOSTNAME"];
@@ -161,6 +166,7 @@ async fn environment(backend: &dyn SandboxBackend) -> Result<SelfTestResult, Iso
     })
 }
 
+/// Tests that no process survives the end of the program.
 async fn tree(backend: &dyn SandboxBackend) -> Result<SelfTestResult, IsolationError> {
     let mark = format!("86399.{}", std::process::id());
     let script = format!(
@@ -174,6 +180,7 @@ async fn tree(backend: &dyn SandboxBackend) -> Result<SelfTestResult, IsolationE
     Ok(result(is_left, "a process survived"))
 }
 
+/// Tests that a program sees no process of this machine.
 async fn processes(backend: &dyn SandboxBackend) -> Result<SelfTestResult, IsolationError> {
     let pid = std::process::id();
     let script =
@@ -187,6 +194,7 @@ async fn processes(backend: &dyn SandboxBackend) -> Result<SelfTestResult, Isola
     ))
 }
 
+/// Tests that dangerous system calls are denied.
 async fn kernel(backend: &dyn SandboxBackend) -> Result<SelfTestResult, IsolationError> {
     // The script must be harmless even without isolation: it mounts on its own directory and writes a setting with its
     // current value.
@@ -201,6 +209,7 @@ async fn kernel(backend: &dyn SandboxBackend) -> Result<SelfTestResult, Isolatio
     })
 }
 
+/// Tests that the number of processes is limited.
 async fn pids(backend: &dyn SandboxBackend) -> Result<SelfTestResult, IsolationError> {
     let limits = ResourceLimits { pids: 16, ..ResourceLimits::default() };
     let script = "i=0; while [ $i -lt 48 ]; do sleep 9 & i=$((i+1)); done 2>/dev/null; echo all";
@@ -208,6 +217,7 @@ async fn pids(backend: &dyn SandboxBackend) -> Result<SelfTestResult, IsolationE
     Ok(result(text.contains("all"), "48 processes started with a limit of 16"))
 }
 
+/// Tests that memory is limited.
 async fn memory(backend: &dyn SandboxBackend) -> Result<SelfTestResult, IsolationError> {
     let limits = ResourceLimits { memory_bytes: MEMORY_LIMIT, ..ResourceLimits::default() };
     let script = format!("head -c {0} /dev/zero | tail -c {0} | wc -c", MEMORY_ALLOCATED);
@@ -218,6 +228,7 @@ async fn memory(backend: &dyn SandboxBackend) -> Result<SelfTestResult, Isolatio
     ))
 }
 
+/// Tests that the size of temporary files is limited.
 async fn tmp(backend: &dyn SandboxBackend) -> Result<SelfTestResult, IsolationError> {
     let limits = ResourceLimits { tmp_bytes: 4 << 20, ..ResourceLimits::default() };
     let script = "i=0; while [ $i -lt 16 ]; do head -c 1000000 /dev/zero > \"$TMPDIR/$i\" || exit 0; i=$((i+1)); done 2>/dev/null; echo all";

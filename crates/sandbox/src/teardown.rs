@@ -131,7 +131,8 @@ impl Teardown {
         self.status().child.and_then(Pid::from_raw).and_then(process_tree::open_pidfd)
     }
 
-    /// Removes the remaining resources if that is fast. Otherwise returns the teardown.
+    /// Removes the remaining resources if that is fast. Otherwise returns the teardown, for [`Teardown::clear`] on
+    /// another thread.
     pub(crate) fn clear_inline(mut self) -> Option<Self> {
         let is_small = self.cleanup.is_none()
             && self.cgroup.as_mut().is_none_or(Cgroup::remove_empty)
@@ -143,7 +144,8 @@ impl Teardown {
         None
     }
 
-    /// Removes the remaining resources. The processes have ended or are about to end. Blocks.
+    /// Removes the remaining resources: groups, container, directories. The processes have ended or are about to end.
+    /// Blocks.
     pub(crate) fn clear(mut self) {
         drop(self.proxy.take());
         if let Some(cleanup) = &self.cleanup {
@@ -165,11 +167,12 @@ impl Teardown {
         self.status().exit
     }
 
-    /// True if the ready marker exists.
+    /// Returns true if the ready marker exists.
     pub(crate) fn has_ready_marker(&self) -> bool {
         self.dir.as_ref().is_some_and(|dir| dir.path().join(READY_MARKER_FILE).exists())
     }
 
+    /// Returns the combined lines of the status file. Both fields are `None` if there is no file.
     fn status(&self) -> StatusLine {
         let empty = StatusLine { child: None, exit: None };
         let Some(dir) = &self.dir else { return empty };
@@ -198,12 +201,12 @@ fn remove_runtime_state(dir: &Path) -> std::io::Result<()> {
 }
 
 impl CleanupCommand {
-    /// True if the state directory still exists.
+    /// Returns true if the state directory still exists.
     pub(crate) fn is_needed(&self) -> bool {
         self.dir.as_ref().is_some_and(|dir| dir.exists())
     }
 
-    /// Runs the command and waits for it.
+    /// Runs the command and waits for it. A failure is logged.
     pub(crate) fn run(&self) {
         let mut command = std::process::Command::new(&self.program);
         command.args(&self.args).stdin(std::process::Stdio::null());
@@ -233,6 +236,8 @@ pub(crate) fn finish_in_background(teardown: Teardown, pidfd: PidFd, process: Ch
     }
 }
 
+/// Ends the program with SIGTERM, then SIGKILL after a grace period, reaps it and removes its resources. Does nothing
+/// on a second call.
 fn finish(work: &Mutex<Option<(Teardown, PidFd, ChildProcess)>>) {
     let taken = work.lock().unwrap_or_else(PoisonError::into_inner).take();
     let Some((teardown, pidfd, process)) = taken else { return };

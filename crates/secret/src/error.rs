@@ -126,13 +126,14 @@ impl SecretError {
         }
     }
 
-    /// Creates the error of a source that cannot be read.
+    /// Creates a [`SecretError::Unreadable`] for a source of secrets.
     pub fn unreadable(place: impl Into<String>, kind: ErrorKind, problem: impl ToString) -> Self {
         Self::Unreadable { place: place.into(), problem: problem.to_string(), kind }
     }
 
-    /// Converts the error into an error of the tool contract.
-    pub fn fault(&self) -> ToolContractError {
+    /// Converts the error into an error of the tool contract with the code [`ToolErrorCode::SecretResolutionFailed`].
+    /// The kind decides whether the call may be repeated.
+    pub fn to_contract_error(&self) -> ToolContractError {
         let fault = ToolContractError::new(ToolErrorCode::SecretResolutionFailed, self.to_string());
         ToolContractError { retryable: self.kind().retryable(), ..fault }
     }

@@ -20,7 +20,7 @@ const FILE_BYTES_MAX: u64 = 64 * 1024;
 #[cfg(unix)]
 const GROUP_AND_OTHERS: u32 = 0o077;
 
-/// Source of the keys.
+/// Place that the encryption keys come from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum KeySource {
     /// The environment, which this process cannot change.
@@ -30,7 +30,8 @@ pub enum KeySource {
 }
 
 impl KeySource {
-    /// Selects the source: [`KEY_VARIABLE`], [`KEY_FILE_VARIABLE`], or a file in the data directory.
+    /// Selects the source: [`KEY_VARIABLE`], [`KEY_FILE_VARIABLE`], or a file in the data directory. Fails if both
+    /// variables are set, or one is empty. Does not read the file.
     pub fn find(dir: &Path, env: impl Fn(&str) -> Option<String>) -> Result<Self, SecretError> {
         let named = |name: &str| match env(name) {
             Some(value) if value.trim().is_empty() => {
@@ -48,7 +49,7 @@ impl KeySource {
         }
     }
 
-    /// Reads the keys. `None` if the file does not exist.
+    /// Reads the keys. `None` if the key file does not exist. Fails if other users can access the file.
     pub fn load(
         &self,
         env: impl Fn(&str) -> Option<String>,
@@ -65,7 +66,8 @@ impl KeySource {
         }
     }
 
-    /// Generates and stores the first key. If another process has just created one, returns that key.
+    /// Generates a keyring with one key and stores it in the key file. If the file exists, returns its keys instead.
+    /// Fails for [`KeySource::Variable`].
     pub fn create(&self) -> Result<Keyring, SecretError> {
         let Self::File(path) = self else {
             return Err(problem(format!("{KEY_VARIABLE} contains no key")));
@@ -80,7 +82,7 @@ impl KeySource {
         }
     }
 
-    /// Replaces the keys atomically.
+    /// Replaces the content of the key file atomically. Fails for [`KeySource::Variable`].
     pub fn replace(&self, keys: &Keyring) -> Result<(), SecretError> {
         let Self::File(path) = self else {
             let message = format!(
@@ -97,6 +99,8 @@ impl KeySource {
     }
 }
 
+/// Reads the key file. `None` if it does not exist. Fails if other users can access it, or if it is larger than
+/// [`FILE_BYTES_MAX`].
 fn read(path: &Path) -> io::Result<Option<Zeroizing<String>>> {
     let file = match File::open(path) {
         Ok(file) => file,
@@ -120,7 +124,8 @@ fn read(path: &Path) -> io::Result<Option<Zeroizing<String>>> {
     Ok(Some(text))
 }
 
-/// Creates a file that only its owner can access. It appears with its complete content or not at all.
+/// Creates a file that only its owner can access, and syncs it to disk. It appears with its complete content or not at
+/// all. Fails if it exists.
 fn write_new(path: &Path, keys: &Keyring) -> io::Result<()> {
     let draft = path.with_extension(format!("{}.tmp", std::process::id()));
     remove(&draft)?;
@@ -138,6 +143,7 @@ fn write_new(path: &Path, keys: &Keyring) -> io::Result<()> {
     written
 }
 
+/// Deletes a file if it exists.
 fn remove(path: &Path) -> io::Result<()> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
@@ -145,6 +151,8 @@ fn remove(path: &Path) -> io::Result<()> {
     }
 }
 
+/// Syncs the directory of a path to disk, so that a new or renamed file survives a crash. Does nothing on other
+/// systems than Unix.
 fn sync_dir(path: &Path) -> io::Result<()> {
     match path.parent() {
         #[cfg(unix)]
@@ -153,10 +161,12 @@ fn sync_dir(path: &Path) -> io::Result<()> {
     }
 }
 
+/// Creates the error of a key file that cannot be read or written.
 fn unreadable(path: &Path, error: &io::Error) -> SecretError {
     problem(format!("{}: {error}", path.display()))
 }
 
+/// Creates a [`SecretError::Key`].
 fn problem(problem: impl Into<String>) -> SecretError {
     SecretError::Key { problem: problem.into() }
 }

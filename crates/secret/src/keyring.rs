@@ -56,7 +56,7 @@ impl Keyring {
     }
 
     /// Parses keys: 32 bytes each, in base64 or as 64 hexadecimal digits, separated by blanks, commas or lines, the
-    /// newest first. `#` starts a comment.
+    /// newest first. `#` starts a comment. Repeated keys are dropped. Fails if there is no key or more than 64.
     pub fn parse(text: &str) -> Result<Self, SecretError> {
         let mut keys: Vec<(KeyId, Zeroizing<[u8; KEY_BYTES]>)> = Vec::new();
         let lines = text.lines().map(|line| line.split('#').next().unwrap_or_default());
@@ -102,7 +102,7 @@ impl Keyring {
         self.keys.iter().map(|(id, _)| id)
     }
 
-    /// Adds a new key before the existing ones.
+    /// Returns a keyring with a new key before the existing ones. The oldest of more than 64 keys is dropped.
     pub fn with_new_key(&self) -> Result<Self, SecretError> {
         let mut keys = (*Self::generate()?.keys).clone();
         keys.extend(self.keys.iter().cloned());
@@ -110,13 +110,14 @@ impl Keyring {
         Ok(Self { keys: Arc::new(keys) })
     }
 
-    /// Keeps only the newest key.
+    /// Returns a keyring with only the newest key.
     #[must_use]
     pub fn only_current(&self) -> Self {
         Self { keys: Arc::new(self.keys.iter().take(1).cloned().collect()) }
     }
 
-    /// Encrypts a value for its location and revision.
+    /// Encrypts a value with the newest key, bound to its location and revision. `namespace` replaces the namespace of
+    /// the reference.
     pub fn seal(
         &self,
         namespace: &str,
@@ -190,15 +191,18 @@ fn associated_data(row: &SealedSecret) -> Vec<u8> {
     bytes
 }
 
+/// Creates the cipher of a key.
 fn cipher(key: &[u8; KEY_BYTES]) -> XChaCha20Poly1305 {
     XChaCha20Poly1305::new(&(*key).into())
 }
 
+/// Returns the id of a key: the first 8 bytes of its salted SHA-256, in hexadecimal.
 fn id_of(key: &[u8; KEY_BYTES]) -> KeyId {
     let hash = Sha256::new().chain_update(b"provost key id 1").chain_update(key).finalize();
     KeyId(HEXLOWER.encode(&hash[..8]))
 }
 
+/// Parses one key. `None` if it is neither 64 hexadecimal digits nor 32 bytes in base64.
 fn key_of(key_text: &str) -> Option<Zeroizing<[u8; KEY_BYTES]>> {
     let mut key = Zeroizing::new([0; KEY_BYTES]);
     if key_text.len() == 2 * KEY_BYTES {
@@ -210,6 +214,7 @@ fn key_of(key_text: &str) -> Option<Zeroizing<[u8; KEY_BYTES]>> {
     Some(key)
 }
 
+/// Creates a [`SecretError::Key`].
 fn key_problem(problem: impl Into<String>) -> SecretError {
     SecretError::Key { problem: problem.into() }
 }

@@ -37,7 +37,7 @@ impl SecretRef {
         Self { key: key.to_owned(), ..self.clone() }
     }
 
-    /// Fails if a part is not a valid name. A parsed reference is always valid.
+    /// Fails if the namespace, the name or the key is not a valid name. A parsed reference is always valid.
     pub fn check(&self) -> Result<(), SecretError> {
         let parts = [self.namespace.as_deref(), Some(&self.name), Some(&self.key)];
         match parts.into_iter().flatten().find_map(|part| name_problem(part).err()) {
@@ -76,7 +76,8 @@ impl fmt::Display for SecretRef {
     }
 }
 
-/// Returns the problem of a name. Names become parts of file names and rows, so they must not contain separators.
+/// Fails with the reason if a text is not a valid name: 1 to 128 ASCII letters, digits, `-`, `_` and `.`, the first
+/// one a letter or digit. Names become parts of file names and rows, so they must not contain separators.
 pub(crate) fn name_problem(name: &str) -> Result<(), &'static str> {
     let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     if name.is_empty() {

@@ -41,7 +41,7 @@ impl ChainResolver {
         Self::default()
     }
 
-    /// Appends a resolver.
+    /// Appends a resolver, which is queried after all others.
     #[must_use]
     pub fn then(mut self, resolver: impl SecretResolver) -> Self {
         self.resolvers.push(Arc::new(resolver));
@@ -71,11 +71,13 @@ impl SecretResolver for ChainResolver {
 pub(crate) struct SharedNamespaces(BTreeSet<String>);
 
 impl SharedNamespaces {
+    /// Permits every caller to read a namespace.
     pub(crate) fn add(&mut self, namespace: impl Into<String>) {
         self.0.insert(namespace.into());
     }
 
-    /// Returns the namespace of the reference. Fails if the caller may not read it.
+    /// Returns the namespace of the reference, by default the namespace of the caller. Fails if the reference is
+    /// invalid, or if its namespace is neither the caller's nor shared.
     pub(crate) fn resolve<'a>(
         &self,
         namespace: &'a str,
@@ -91,7 +93,7 @@ impl SharedNamespaces {
     }
 }
 
-/// Fails if the value is empty.
+/// Returns the value. Fails with [`SecretError::Empty`] if it contains only white space.
 pub(crate) fn require_value(
     value: Secret<String>,
     reference: &SecretRef,

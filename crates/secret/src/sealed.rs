@@ -36,7 +36,7 @@ impl SealedSecret {
     }
 }
 
-/// Stores encrypted secrets.
+/// Stores encrypted secrets. Implementations neither encrypt nor decrypt.
 pub trait SecretStore: Send + Sync + 'static {
     /// Returns the secret at a location. `None` if there is none.
     fn get<'a>(
@@ -46,15 +46,16 @@ pub trait SecretStore: Send + Sync + 'static {
         key: &'a str,
     ) -> BoxFuture<'a, Result<Option<SealedSecret>, SecretError>>;
 
-    /// Stores a secret in place of revision `replaces`, or as a new one for `None`. Returns false if the stored
-    /// revision differs.
+    /// Stores a secret if the stored revision is `replaces`; `None` means that no secret is stored. Returns false
+    /// otherwise and changes nothing.
     fn put(
         &self,
         row: SealedSecret,
         replaces: Option<u64>,
     ) -> BoxFuture<'_, Result<bool, SecretError>>;
 
-    /// Returns secrets ordered by namespace, name and key, after a location. `None` as the namespace returns all.
+    /// Returns up to `limit` secrets after a location, ordered by namespace, name and key. `None` as the namespace
+    /// returns those of all namespaces.
     fn list<'a>(
         &'a self,
         namespace: Option<&'a str>,
@@ -62,7 +63,8 @@ pub trait SecretStore: Send + Sync + 'static {
         limit: u64,
     ) -> BoxFuture<'a, Result<Vec<SealedSecret>, SecretError>>;
 
-    /// Deletes a value, or all values of a secret. Returns their number.
+    /// Deletes a value, or all values of a secret if `key` is `None`. Returns the number of deleted values, 0 if there
+    /// is none.
     fn delete<'a>(
         &'a self,
         namespace: &'a str,
@@ -71,13 +73,14 @@ pub trait SecretStore: Send + Sync + 'static {
     ) -> BoxFuture<'a, Result<u64, SecretError>>;
 }
 
-/// Stores secrets in memory.
+/// Stores encrypted secrets in memory.
 #[derive(Debug, Default)]
 pub struct InMemorySecretStore {
     rows: Mutex<BTreeMap<SecretLocation, SealedSecret>>,
 }
 
 impl InMemorySecretStore {
+    /// Runs a function on the locked rows.
     fn with<T>(&self, work: impl FnOnce(&mut BTreeMap<SecretLocation, SealedSecret>) -> T) -> T {
         work(&mut self.rows.lock().unwrap_or_else(PoisonError::into_inner))
     }

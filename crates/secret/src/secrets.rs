@@ -20,7 +20,8 @@ impl SecretService {
         Self { resolver, redactor }
     }
 
-    /// Returns the value for a caller in a namespace. Fails if the secret does not exist.
+    /// Resolves a secret for a caller in a namespace and registers its value for redaction. Fails if the secret does
+    /// not exist.
     pub async fn get(
         &self,
         namespace: &str,
@@ -33,7 +34,8 @@ impl SecretService {
         Ok(value)
     }
 
-    /// Registers a derived value for redaction, such as a token.
+    /// Registers a value for redaction that was derived from a secret, such as a token. Fails if the redactor rejects
+    /// it.
     pub fn register(
         &self,
         reference: &SecretRef,

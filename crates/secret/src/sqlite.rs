@@ -17,7 +17,7 @@ impl SecretStore for Store {
         Box::pin(async move {
             let found =
                 self.read(move |tx| secret::get(tx, &location.0, &location.1, &location.2)).await;
-            found.map(|row| row.map(sealed)).map_err(store_error)
+            found.map(|row| row.map(to_sealed)).map_err(store_error)
         })
     }
 
@@ -26,7 +26,7 @@ impl SecretStore for Store {
         row: SealedSecret,
         replaces: Option<u64>,
     ) -> BoxFuture<'_, Result<bool, SecretError>> {
-        let row = stored(row);
+        let row = to_row(row);
         Box::pin(async move {
             self.write(move |tx| secret::put(tx, &row, replaces)).await.map_err(store_error)
         })
@@ -43,7 +43,7 @@ impl SecretStore for Store {
             let found =
                 self.read(move |tx| secret::list(tx, namespace.as_deref(), after.as_ref(), limit));
             let rows = found.await.map_err(store_error)?;
-            Ok(rows.into_iter().map(sealed).collect())
+            Ok(rows.into_iter().map(to_sealed).collect())
         })
     }
 
@@ -63,16 +63,19 @@ impl SecretStore for Store {
     }
 }
 
-fn sealed(row: SecretRow) -> SealedSecret {
+/// Converts a stored row into a secret.
+fn to_sealed(row: SecretRow) -> SealedSecret {
     let SecretRow { namespace, name, key, key_id, sealed, revision, updated } = row;
     SealedSecret { namespace, name, key, key_id, sealed, revision, updated }
 }
 
-fn stored(row: SealedSecret) -> SecretRow {
+/// Converts a secret into a row.
+fn to_row(row: SealedSecret) -> SecretRow {
     let SealedSecret { namespace, name, key, key_id, sealed, revision, updated } = row;
     SecretRow { namespace, name, key, key_id, sealed, revision, updated }
 }
 
+/// Converts an error of the store into a [`SecretError::Unreadable`] of the same kind.
 fn store_error(error: StoreError) -> SecretError {
     SecretError::unreadable("the store", error.kind(), error)
 }

@@ -51,13 +51,14 @@ impl Vault {
         Self { store, keys, env: Env::system() }
     }
 
-    /// Uses another clock.
+    /// Replaces the environment, whose clock sets the time of updates.
     #[must_use]
     pub fn with_env(self, env: Env) -> Self {
         Self { env, ..self }
     }
 
-    /// Sets or replaces a value. Returns its revision.
+    /// Encrypts and stores a value, in place of the current one if there is one. Returns its revision, starting at 1.
+    /// Fails if the value is empty or cannot be redacted, or after repeated concurrent changes.
     pub async fn set(
         &self,
         namespace: &str,
@@ -107,7 +108,8 @@ impl Vault {
         }
     }
 
-    /// Deletes a value, or all values of a secret. Returns their number.
+    /// Deletes a value, or all values of a secret if `key` is `None`. Returns the number of deleted values, 0 if there
+    /// is none.
     pub async fn delete(
         &self,
         namespace: &str,
@@ -117,7 +119,8 @@ impl Vault {
         self.store.delete(namespace, name, key).await
     }
 
-    /// Re-encrypts all secrets that do not use the first key. A repeated call after a crash skips completed secrets.
+    /// Re-encrypts all secrets of all namespaces that do not use the first key. A repeated call after a crash skips
+    /// completed secrets.
     pub async fn reseal(&self) -> Result<RotationReport, SecretError> {
         let mut rotation = RotationReport::default();
         let mut after = None;
@@ -134,7 +137,8 @@ impl Vault {
         }
     }
 
-    /// Returns false if the secret was deleted or already uses the first key.
+    /// Re-encrypts one secret with the first key. Returns false if it was deleted or already uses that key. Retries
+    /// after concurrent changes.
     async fn reseal_row(&self, mut row: SealedSecret) -> Result<bool, SecretError> {
         for _ in 0..ATTEMPTS_MAX {
             if row.key_id == self.keys.current().as_str() {
@@ -159,6 +163,7 @@ impl Vault {
     }
 }
 
+/// Returns the metadata of a secret, without its encrypted value.
 fn metadata_of(row: SealedSecret) -> SecretMetadata {
     let SealedSecret { namespace, name, key, key_id, revision, updated, .. } = row;
     SecretMetadata { namespace, name, key, key_id, revision, updated }

@@ -114,7 +114,9 @@ impl CredentialProvider for AuthInjector {
         namespace: &'a str,
         auth: &'a ToolAuth,
     ) -> BoxFuture<'a, Result<Credentials, ToolContractError>> {
-        Box::pin(async move { self.find(namespace, auth).await.map_err(|error| error.fault()) })
+        Box::pin(async move {
+            self.find(namespace, auth).await.map_err(|error| error.to_contract_error())
+        })
     }
 
     fn invalidate<'a>(&'a self, namespace: &'a str, auth: &'a ToolAuth) -> BoxFuture<'a, bool> {

@@ -18,7 +18,7 @@ use provost_sandbox::{
 };
 use provost_tool::{ToolInvocation, ToolOutput, ToolRuntime};
 use provost_workspace::conversation::{
-    ConversationWorkspaces, SnapshotLabel, WorkspaceGuard, WorkspaceKey,
+    ConversationWorkspaces, SnapshotLabel, WorkspaceHandle, WorkspaceKey,
 };
 
 use crate::http::envelope::response_output;
@@ -85,7 +85,7 @@ impl ToolRuntime for ProcessRuntime {
             return Err(error::invalid_definition(message).detail("field", "cli.workspace"));
         }
         let sandbox = &self.options.sandbox;
-        sandbox.backends.select(&profile).map(drop).map_err(|error| error.fault())
+        sandbox.backends.select(&profile).map(drop).map_err(|error| error.to_contract_error())
     }
 
     fn invoke(
@@ -122,7 +122,7 @@ impl ProcessRuntime {
         &self,
         attempt: &ToolInvocation,
         spec: &CliSpec,
-    ) -> Result<Option<WorkspaceGuard>, ToolContractError> {
+    ) -> Result<Option<WorkspaceHandle>, ToolContractError> {
         let workspaces = match spec.workspace {
             CliWorkspace::None => return Ok(None),
             CliWorkspace::Conversation => self.options.workspaces.as_ref(),
@@ -136,7 +136,8 @@ impl ProcessRuntime {
             conversation: conversation.id.clone(),
             principal: conversation.principal.clone(),
         };
-        let workspace_lease = workspaces.acquire(&key).await.map_err(|error| error.fault())?;
+        let workspace_lease =
+            workspaces.acquire(&key).await.map_err(|error| error.to_contract_error())?;
         if let Some(reason) = workspace_lease.data_loss() {
             let result = conversation.workspace_reset(reason).await;
             result
@@ -184,9 +185,9 @@ impl ProcessRuntime {
             // The workspace is saved before the result is returned.
             let turn = attempt.conversation.as_ref().map(|of| of.turn.clone()).unwrap_or_default();
             let mark = SnapshotLabel { label: attempt.effect_key.clone(), turn };
-            workspace_lease.release(mark).await.map_err(|error| error.fault())?;
+            workspace_lease.release(mark).await.map_err(|error| error.to_contract_error())?;
         }
-        let exit = exit.map_err(|error| error.fault())?;
+        let exit = exit.map_err(|error| error.to_contract_error())?;
         interpret_exit(spec, call, &exit, &output, &stderr)
     }
 }

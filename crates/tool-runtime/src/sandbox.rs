@@ -145,7 +145,7 @@ impl ProcessLauncher for SandboxLauncher {
                 SandboxCommand::new(command, args, self.profile.clone()).input(Stdin::Piped);
             job.env = env.into_iter().collect();
             let mut running = self.backends.start(job).await.map_err(|error| {
-                let fault = error.fault();
+                let fault = error.to_contract_error();
                 match fault.code {
                     ToolErrorCode::IsolationUnavailable => LaunchError::Isolation(fault.message),
                     _ => LaunchError::Failed(fault.message),

@@ -1,6 +1,6 @@
 //! Workspaces of conversations: files that persist between calls and are restored after a crash.
 //!
-//! A conversation has one directory. A caller acquires a [`WorkspaceGuard`] before it works in the directory and
+//! A conversation has one directory. A caller acquires a [`WorkspaceHandle`] before it works in the directory and
 //! releases it afterwards. Releasing stores a snapshot durably ([`SnapshotStore`]) before it returns, so a recorded
 //! result never refers to lost files. An idle directory is removed, and restored from its last snapshot when it is
 //! needed again.
@@ -29,7 +29,8 @@ pub use self::record::{Snapshot, SnapshotLabel};
 pub use self::snapshot_store::{DirSnapshotStore, SnapshotStore};
 use crate::limits::{WORKSPACE_BYTES_DEFAULT, WORKSPACE_FILES_DEFAULT, WORKSPACE_IDLE_DEFAULT};
 
-/// Identifies the workspace of a conversation.
+/// Identifies the workspace of a conversation by its namespace and id. The principal is not part of the identity: the
+/// workspace belongs to the principal that first acquired it, and any other principal is rejected.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WorkspaceKey {
     /// Namespace of the conversation.
@@ -110,12 +111,13 @@ pub enum WorkspaceError {
 }
 
 impl WorkspaceError {
+    /// Returns a function that wraps an error of the operating system with the operation that failed.
     fn io(operation: &'static str) -> impl Fn(io::Error) -> Self {
         move |source| Self::Io { operation, source }
     }
 
     /// Converts the error into an error of the tool contract.
-    pub fn fault(&self) -> ToolContractError {
+    pub fn to_contract_error(&self) -> ToolContractError {
         let code = match self {
             Self::WrongPrincipal => ToolErrorCode::PermissionDenied,
             Self::TooLarge(_) | Self::NoSnapshot(_) | Self::InUse => ToolErrorCode::InvalidInput,
@@ -129,6 +131,7 @@ impl WorkspaceError {
 #[derive(Clone)]
 pub struct ConversationWorkspaces(Arc<Inner>);
 
+/// The directories of this process, and the options.
 struct Inner {
     owned: OwnedDir,
     options: WorkspaceOptions,
@@ -136,9 +139,10 @@ struct Inner {
     active: Mutex<BTreeMap<String, Arc<Mutex<ActiveWorkspace>>>>,
 }
 
-/// Access to the workspace of a conversation. The directory exists at least as long as the guard.
+/// Shared access to the workspace of a conversation: several handles may exist at the same time. The directory exists
+/// at least as long as a handle.
 #[derive(Debug)]
-pub struct WorkspaceGuard {
+pub struct WorkspaceHandle {
     dir: PathBuf,
     status: RestoreStatus,
     active: Arc<Mutex<ActiveWorkspace>>,
@@ -146,7 +150,8 @@ pub struct WorkspaceGuard {
 }
 
 impl ConversationWorkspaces {
-    /// Adopts the directories of a process that no longer exists, and starts removing idle directories.
+    /// Opens the workspaces below a directory. Adopts the directories of a process that no longer exists. Starts a
+    /// task that stores and removes idle directories until the last clone is dropped.
     pub async fn open(options: WorkspaceOptions) -> Result<Self, WorkspaceError> {
         let opened = blocking(move || {
             let owned = OwnedDir::claim(&options.dir)
@@ -168,16 +173,19 @@ impl ConversationWorkspaces {
         Ok(opened)
     }
 
-    /// Acquires the workspace of a conversation. Its files are in place when this returns.
+    /// Acquires the workspace of a conversation: creates its directory, keeps it, or restores it from the last
+    /// snapshot. Records in the store that its files may change. If files were lost, the status of the handle is
+    /// [`RestoreStatus::Reset`]. Fails for another principal.
     pub async fn acquire(
         &self,
         workspace: &WorkspaceKey,
-    ) -> Result<WorkspaceGuard, WorkspaceError> {
+    ) -> Result<WorkspaceHandle, WorkspaceError> {
         let (inner, workspace) = (Arc::clone(&self.0), workspace.clone());
         blocking(move || inner.acquire(&workspace)).await
     }
 
-    /// True if a conversation would find its files unchanged, or has no workspace.
+    /// Returns true if a conversation would find its files unchanged, or has no workspace. Returns false if the store
+    /// cannot be read.
     pub async fn is_intact(&self, namespace: &str, conversation: &str) -> bool {
         let key = record::key(namespace, conversation);
         let inner = Arc::clone(&self.0);
@@ -188,7 +196,8 @@ impl ConversationWorkspaces {
         })
     }
 
-    /// Returns the stored snapshots of a conversation's workspace, oldest first.
+    /// Returns the stored snapshots of a conversation's workspace, oldest first. Empty for a conversation without a
+    /// workspace.
     pub async fn snapshots(
         &self,
         workspace: &WorkspaceKey,
@@ -203,8 +212,8 @@ impl ConversationWorkspaces {
         .await
     }
 
-    /// Restores a workspace to the state after a call or turn, named by its label. Later snapshots are deleted. Fails
-    /// if the workspace is in use.
+    /// Restores a workspace to the last snapshot whose label or turn is `name`. Later snapshots are deleted. Fails if
+    /// there is no such snapshot, or if the workspace is in use.
     pub async fn rewind(&self, workspace: &WorkspaceKey, name: &str) -> Result<(), WorkspaceError> {
         let (inner, workspace, name) = (Arc::clone(&self.0), workspace.clone(), name.to_owned());
         blocking(move || inner.rewind(&workspace, &name)).await
@@ -216,14 +225,15 @@ impl ConversationWorkspaces {
         blocking(move || inner.delete(&workspace)).await
     }
 
-    /// Removes idle directories. Returns their number. Also runs periodically.
+    /// Stores a snapshot of every directory that was idle for the configured time and deletes the directory. Returns
+    /// the number of deleted directories. Also runs periodically.
     pub async fn remove_idle(&self) -> usize {
         let inner = Arc::clone(&self.0);
         blocking(move || Ok(inner.remove_idle())).await.unwrap_or_default()
     }
 }
 
-impl WorkspaceGuard {
+impl WorkspaceHandle {
     /// Returns the directory of the workspace.
     pub fn dir(&self) -> &Path {
         &self.dir
@@ -234,7 +244,7 @@ impl WorkspaceGuard {
         &self.status
     }
 
-    /// Returns the reason of a loss that the caller must report, if files were lost.
+    /// Returns the reason if files were lost, so that the caller can report it. Otherwise `None`.
     pub fn data_loss(&self) -> Option<&str> {
         match &self.status {
             RestoreStatus::Reset(reason) => Some(reason),
@@ -242,22 +252,23 @@ impl WorkspaceGuard {
         }
     }
 
-    /// Stores a snapshot of the files under a label, and releases the workspace. Dropping the guard stores no snapshot:
-    /// the files are stored when the workspace becomes idle.
+    /// Releases the workspace. If the files have changed since the last snapshot, stores a new snapshot under the
+    /// label; otherwise the label is not stored. If the handle is dropped instead, the files are stored when the
+    /// workspace becomes idle.
     pub async fn release(self, label: impl Into<SnapshotLabel>) -> Result<(), WorkspaceError> {
         let label = label.into();
         blocking(move || match self.inner.upgrade() {
-            Some(inner) => inner.save(&mut locked(&self.active), &label),
+            Some(inner) => inner.save(&mut lock(&self.active), &label),
             None => Ok(()),
         })
         .await
     }
 }
 
-impl Drop for WorkspaceGuard {
+impl Drop for WorkspaceHandle {
     fn drop(&mut self) {
         let Some(inner) = self.inner.upgrade() else { return };
-        locked(&self.active).released(inner.options.env.now());
+        lock(&self.active).released(inner.options.env.now());
     }
 }
 
@@ -269,6 +280,7 @@ impl std::fmt::Debug for ConversationWorkspaces {
     }
 }
 
+/// Calls [`ConversationWorkspaces::remove_idle`] after every pause until the workspaces are dropped.
 async fn remove_idle_periodically(workspaces: Weak<Inner>, pause: Duration) {
     loop {
         tokio::time::sleep(pause).await;
@@ -290,6 +302,7 @@ async fn blocking<T: Send + 'static>(
     }
 }
 
-fn locked<T>(value: &Mutex<T>) -> MutexGuard<'_, T> {
+/// Locks a mutex, also one that a panic poisoned.
+fn lock<T>(value: &Mutex<T>) -> MutexGuard<'_, T> {
     value.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -49,7 +49,7 @@ struct Inner {
     root: OwnedFd,
     method: OpenMethod,
     access: Access,
-    /// Held during the replacement of a file, so that no concurrent edit is lost.
+    /// Held by callers from the read of a file to its replacement, so that no concurrent edit of this process is lost.
     changes: Mutex<()>,
 }
 
@@ -63,7 +63,7 @@ pub struct OpenedFile {
 }
 
 impl WorkspaceRoot {
-    /// Opens a directory as a workspace.
+    /// Opens a directory as a workspace with the permitted operations. Fails if it does not exist.
     pub fn open(path: impl AsRef<Path>, access: Access) -> Result<Self> {
         let path = path.as_ref();
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -88,14 +88,16 @@ impl WorkspaceRoot {
         self.0.access
     }
 
-    fn may_read(&self) -> Result<()> {
+    /// Fails if the workspace does not permit reading.
+    fn require_read(&self) -> Result<()> {
         match self.0.access {
             Access::None => Err(Error::Access("does not permit reading")),
             Access::ReadOnly | Access::ReadWrite => Ok(()),
         }
     }
 
-    fn may_write(&self) -> Result<()> {
+    /// Fails if the workspace does not permit writing.
+    fn require_write(&self) -> Result<()> {
         match self.0.access {
             Access::None => Err(Error::Access("does not permit writing")),
             Access::ReadOnly => Err(Error::Access("is read-only")),
@@ -103,68 +105,79 @@ impl WorkspaceRoot {
         }
     }
 
+    /// Returns the descriptor of the directory.
     fn root(&self) -> BorrowedFd<'_> {
         self.0.root.as_fd()
     }
 
-    /// Locks out other changes until the guard is dropped.
+    /// Waits for the lock on changes and returns it. Hold it from the read of a file to its replacement.
+    /// [`WorkspaceRoot::replace`] does not take it. It excludes only callers that share this workspace.
     pub fn lock_changes(&self) -> MutexGuard<'_, ()> {
         self.0.changes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn resolve(&self, path: &WorkspacePath, flags: OFlags) -> Result<OwnedFd> {
+    /// Opens a path beneath the directory. Fails with [`Error::Outside`] if the path leaves it.
+    fn open_path(&self, path: &WorkspacePath, flags: OFlags) -> Result<OwnedFd> {
         self.0.method.open(self.root(), path, flags).map_err(|error| open_error(path, error))
     }
 
-    /// Opens a regular file for reading.
+    /// Opens a regular file for reading. Fails if it has another type or the workspace does not permit reading.
     pub fn open_file(&self, path: &WorkspacePath) -> Result<OpenedFile> {
-        self.may_read()?;
+        self.require_read()?;
         // Opening a pipe or a device has side effects, so the file type is checked first.
-        self.kind(path, "a file", FileType::RegularFile)?;
-        let opened = self.resolve(path, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY)?;
+        self.require_type(path, "a file", FileType::RegularFile)?;
+        let opened = self.open_path(path, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY)?;
         require_regular(opened, path)
     }
 
-    /// Opens a directory.
+    /// Opens a directory. Fails if the path has another type or the workspace does not permit reading.
     pub fn open_directory(&self, path: &WorkspacePath) -> Result<OwnedFd> {
-        self.may_read()?;
-        self.kind(path, "a directory", FileType::Directory)?;
-        self.resolve(path, OFlags::RDONLY | OFlags::DIRECTORY)
+        self.require_read()?;
+        self.require_type(path, "a directory", FileType::Directory)?;
+        self.open_path(path, OFlags::RDONLY | OFlags::DIRECTORY)
     }
 
-    /// True for a directory, false for a regular file. Fails for any other file type.
+    /// Returns true for a directory, false for a regular file. Fails for any other file type.
     pub fn is_directory(&self, path: &WorkspacePath) -> Result<bool> {
-        self.may_read()?;
+        self.require_read()?;
         match FileType::from_raw_mode(self.stat(path)?.st_mode) {
             FileType::Directory => Ok(true),
             FileType::RegularFile => Ok(false),
-            other => Err(other_kind(path, other, "a file or a directory")),
+            other => Err(wrong_type_error(path, other, "a file or a directory")),
         }
     }
 
+    /// Returns the metadata of a path without opening it for reading.
     fn stat(&self, path: &WorkspacePath) -> Result<Stat> {
-        let opened = self.resolve(path, PATH_ONLY)?;
+        let opened = self.open_path(path, PATH_ONLY)?;
         fstat(&opened).map_err(|error| Error::io(path, error))
     }
 
-    fn kind(&self, path: &WorkspacePath, required: &'static str, expected: FileType) -> Result<()> {
+    /// Fails unless the path has the expected file type. `required` names that type in the error.
+    fn require_type(
+        &self,
+        path: &WorkspacePath,
+        required: &'static str,
+        expected: FileType,
+    ) -> Result<()> {
         match FileType::from_raw_mode(self.stat(path)?.st_mode) {
             kind if kind == expected => Ok(()),
-            kind => Err(other_kind(path, kind, required)),
+            kind => Err(wrong_type_error(path, kind, required)),
         }
     }
 }
 
-/// Accepts the descriptor of a regular file only.
+/// Returns the opened file with its metadata. Fails if it is not a regular file.
 fn require_regular(opened: OwnedFd, path: &WorkspacePath) -> Result<OpenedFile> {
     let stat = fstat(&opened).map_err(|error| Error::io(path, error))?;
     match FileType::from_raw_mode(stat.st_mode) {
         FileType::RegularFile => Ok(OpenedFile { file: File::from(opened), stat }),
-        other => Err(other_kind(path, other, "a file")),
+        other => Err(wrong_type_error(path, other, "a file")),
     }
 }
 
-fn other_kind(path: &WorkspacePath, kind: FileType, required: &'static str) -> Error {
+/// Creates the error of a path with the wrong file type. `required` names the permitted types.
+fn wrong_type_error(path: &WorkspacePath, kind: FileType, required: &'static str) -> Error {
     Error::Kind { path: path.to_string(), actual: kind_name(kind), required }
 }
 
@@ -181,11 +194,12 @@ pub fn kind_name(kind: FileType) -> &'static str {
     }
 }
 
+/// Converts an error of opening a path.
 fn open_error(path: &WorkspacePath, error: Errno) -> Error {
     match error {
         Errno::XDEV => Error::Outside { path: path.to_string() },
         Errno::AGAIN => Error::Changed { path: path.to_string() },
-        Errno::LOOP => other_kind(path, FileType::Symlink, "a file or a directory"),
+        Errno::LOOP => wrong_type_error(path, FileType::Symlink, "a file or a directory"),
         other => Error::io(path, io::Error::from(other)),
     }
 }

@@ -80,13 +80,16 @@ impl SkipCounts {
     }
 }
 
+/// A directory whose entries are being visited.
 struct DirFrame {
     directory: OwnedFd,
     path: WorkspacePath,
     entries: std::vec::IntoIter<DirectoryEntry>,
 }
 
-/// Visits the regular files below a directory in the order of their names.
+/// Visits the regular files below a directory in the order of their names, until the visitor stops or a limit is
+/// reached. Skips `.git`, links and paths that ignore files exclude. Returns how many entries it skipped because of
+/// limits or errors. An error of the visitor ends the walk.
 pub fn walk(
     workspace: &WorkspaceRoot,
     start: &WorkspacePath,
@@ -143,6 +146,7 @@ pub fn walk(
     Ok(skipped)
 }
 
+/// Reads the entries of a directory and adds its ignore rules. Counts a directory with too many entries as cut.
 fn open_frame(
     directory: OwnedFd,
     path: WorkspacePath,

@@ -4,13 +4,13 @@ use provost_core::ToolResultPart;
 use provost_sandbox::WorkspaceMount;
 use provost_tool::{ToolContext, ToolError, ToolOutput};
 use provost_workspace::conversation::{
-    ConversationWorkspaces, SnapshotLabel, WorkspaceError, WorkspaceGuard, WorkspaceKey,
+    ConversationWorkspaces, SnapshotLabel, WorkspaceError, WorkspaceHandle, WorkspaceKey,
 };
 
 /// The workspace of a command.
 pub(super) struct CommandWorkspace {
     /// Access to the conversation's workspace, and the label of the snapshot that the call creates.
-    guard: Option<(WorkspaceGuard, SnapshotLabel)>,
+    guard: Option<(WorkspaceHandle, SnapshotLabel)>,
 }
 
 impl CommandWorkspace {
@@ -80,5 +80,5 @@ impl CommandWorkspace {
 }
 
 fn tool_error(error: WorkspaceError) -> ToolError {
-    ToolError::Fault(error.fault())
+    ToolError::Fault(error.to_contract_error())
 }

@@ -71,7 +71,7 @@ async fn what_no_rule_allows_is_denied_or_asked_about() {
     let strict = shell_tools(options(dir.path(), policy).await).unwrap();
     assert_eq!(output_of(&strict[0], "cat a").await, "content");
     let denied = run(&strict[0], json!({ "command": "rm a" })).await.unwrap_err();
-    assert_eq!(denied.fault().code, ToolErrorCode::PermissionDenied, "{denied}");
+    assert_eq!(denied.to_contract_error().code, ToolErrorCode::PermissionDenied, "{denied}");
     assert!(dir.path().join("a").exists());
     let tools = shell_tools(options(dir.path(), asking).await).unwrap();
     // What repeating a call would do is what its rule declares.
@@ -129,5 +129,5 @@ async fn long_output_is_cut_and_without_a_backend_nothing_runs() {
     options.backends = SandboxRegistry::default();
     let tools = shell_tools(options).unwrap();
     let refused = run(&tools[0], json!({ "command": "true" })).await.unwrap_err();
-    assert_eq!(refused.fault().code, ToolErrorCode::IsolationUnavailable);
+    assert_eq!(refused.to_contract_error().code, ToolErrorCode::IsolationUnavailable);
 }

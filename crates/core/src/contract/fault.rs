@@ -85,7 +85,7 @@ string_enum! {
 }
 
 impl ToolErrorCode {
-    /// The default reason of the code.
+    /// Returns the default reason of the code.
     pub const fn reason(self) -> ToolErrorReason {
         match self {
             Self::InvalidInput => ToolErrorReason::InvalidInput,
@@ -106,12 +106,12 @@ impl ToolErrorCode {
         }
     }
 
-    /// The default retryability of the code: true if the same call may succeed later.
+    /// Returns the default retryability of the code: true if the same call may succeed later.
     pub const fn retryable(self) -> bool {
         matches!(self, Self::Timeout | Self::ExecutionFailed)
     }
 
-    /// The response status of the code.
+    /// Returns the response status of the code.
     pub const fn status(self) -> ToolStatus {
         match self {
             Self::PermissionDenied => ToolStatus::Denied,
@@ -119,7 +119,7 @@ impl ToolErrorCode {
         }
     }
 
-    /// The general error kind of the code.
+    /// Returns the general error kind of the code.
     pub const fn kind(self) -> ErrorKind {
         match self {
             Self::InvalidInput | Self::RuntimePolicyInvalid => ErrorKind::Invalid,
@@ -170,7 +170,7 @@ impl ToolContractError {
         Self { retryable: false, ..Self::new(ToolErrorCode::ExecutionFailed, message) }
     }
 
-    /// Adds a detail.
+    /// Adds a detail. A detail with the same key is replaced.
     #[must_use]
     pub fn detail(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
         self.details.insert(key.into(), value.into());

@@ -114,7 +114,8 @@ fn is_zero(number: &u64) -> bool {
 }
 
 impl ToolRequest {
-    /// Returns the normal form: trimmed names, distinct labels in lower case, and defaults.
+    /// Returns the normal form: trimmed names, distinct labels in lower case, and defaults. Fails for an unsupported
+    /// version or a missing name.
     pub fn normalized(mut self) -> Result<Self, ToolContractError> {
         check_version(&self.tool_contract_version)?;
         CONTRACT_VERSION.clone_into(&mut self.tool_contract_version);
@@ -137,7 +138,7 @@ impl ToolRequest {
         Ok(self)
     }
 
-    /// The arguments as text: `input_raw` if it is not empty, otherwise `input` as JSON.
+    /// Returns the arguments as text: `input_raw` if it is not empty, otherwise `input` as JSON.
     pub fn encoded_input(&self) -> String {
         if self.input_raw.is_empty() {
             // A map of strings always has a JSON form.

@@ -86,7 +86,7 @@ pub struct ResponseError {
 }
 
 impl ToolResponse {
-    /// Creates the response to a request.
+    /// Creates the response to a request from the result of its call.
     pub fn of(
         request: &ToolRequest,
         came: Result<String, ToolContractError>,
@@ -126,7 +126,7 @@ impl ToolResponse {
                 "the answer has status `ok` and an error: it cannot be both",
             )),
             (ToolStatus::Denied, Some(error)) => {
-                let fault = error.fault();
+                let fault = error.into_contract_error();
                 Err(match fault.code {
                     // A denial has its own code; any other code is not a denial.
                     ToolErrorCode::PermissionDenied
@@ -138,7 +138,7 @@ impl ToolResponse {
                     },
                 })
             }
-            (ToolStatus::Error, Some(error)) => Err(error.fault()),
+            (ToolStatus::Error, Some(error)) => Err(error.into_contract_error()),
             (status, None) => Err(ToolContractError::final_failure(format!(
                 "the answer has status `{status}` and no error"
             ))),
@@ -147,7 +147,8 @@ impl ToolResponse {
 }
 
 impl ResponseError {
-    fn fault(self) -> ToolContractError {
+    /// Converts a received error. An unknown code becomes [`ToolErrorCode::ExecutionFailed`].
+    fn into_contract_error(self) -> ToolContractError {
         let code = self.code.trim().parse().unwrap_or(ToolErrorCode::ExecutionFailed);
         let reason: ToolErrorReason = self.reason.trim().parse().unwrap_or(code.reason());
         let message = if self.message.trim().is_empty() {

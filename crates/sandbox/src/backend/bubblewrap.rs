@@ -100,7 +100,7 @@ struct BwrapBuilder {
 }
 
 impl Bubblewrap {
-    /// Finds `bwrap` and runs a test command in it.
+    /// Finds `bwrap` and runs a test command in a sandbox. Fails if either does not work on this machine.
     pub async fn open(launcher: Option<Launcher>) -> Result<Self, IsolationError> {
         let unavailable = |reason: &str| IsolationError::Unavailable {
             mode: IsolationMode::Process,
@@ -158,6 +158,7 @@ impl Bubblewrap {
         Ok(Self { builder, pool })
     }
 
+    /// Starts a command in a warm sandbox if a suitable one is ready, otherwise in a new one.
     async fn begin(&self, job: SandboxCommand) -> Result<SandboxedProcess, IsolationError> {
         let plan = self.builder.plan(&job)?;
         if let Some(spec) = self.builder.warm_spec(&job, &plan)?
@@ -181,6 +182,7 @@ struct BwrapPlan {
 }
 
 impl BwrapBuilder {
+    /// Runs `true` in a new sandbox. Fails unless it exits with code 0.
     async fn self_check(&self) -> Result<(), IsolationError> {
         let job = SandboxCommand::new(
             "true",
@@ -203,6 +205,7 @@ impl BwrapBuilder {
         }
     }
 
+    /// Prepares everything about the sandbox of a command that is known before it starts.
     fn plan(&self, job: &SandboxCommand) -> Result<BwrapPlan, IsolationError> {
         let layout = SandboxLayout::of(job, Some(WORKSPACE), Path::new(TMP))?;
         let root = self.roots.current();
@@ -211,6 +214,7 @@ impl BwrapBuilder {
         Ok(BwrapPlan { layout, root, sandbox })
     }
 
+    /// Starts a command in a new sandbox. Its process comes from the fork server if there is a launcher.
     async fn begin(
         &self,
         job: SandboxCommand,
@@ -277,7 +281,7 @@ impl BwrapBuilder {
         }
     }
 
-    /// Returns the arguments of `bwrap` that describe the sandbox.
+    /// Returns the arguments of `bwrap` that describe the sandbox: namespaces, mounts and working directory.
     fn sandbox_args(
         &self,
         layout: &SandboxLayout,

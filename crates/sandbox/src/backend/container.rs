@@ -157,6 +157,8 @@ impl ContainerFactory {
         })
     }
 
+    /// Starts the engine's process that creates and runs the container. Does not wait for the container. If the start
+    /// fails, the container is removed.
     async fn create_container(
         &self,
         spec: &ContainerSpec,
@@ -193,7 +195,8 @@ impl ContainerFactory {
 }
 
 impl Container {
-    /// Finds the engine, removes abandoned containers and runs a test command.
+    /// Finds the engine, removes the containers of processes that no longer exist, and runs a test command. Fails if
+    /// any of them does not work.
     pub async fn open(options: ContainerOptions) -> Result<Self, IsolationError> {
         let unavailable =
             |reason: String| IsolationError::Unavailable { mode: IsolationMode::Container, reason };
@@ -229,6 +232,8 @@ impl Container {
         }
     }
 
+    /// Starts a command in a warm container if one is ready, otherwise in a new one. Fails for a profile with network
+    /// access.
     async fn begin(&self, job: SandboxCommand) -> Result<SandboxedProcess, IsolationError> {
         job.check()?;
         if let NetworkAccess::Allow(_) = &job.profile.network {

@@ -46,7 +46,7 @@ pub struct LandlockBackend {
 }
 
 impl LandlockBackend {
-    /// Detects what the kernel supports and runs a test command.
+    /// Starts the fork server and runs a test command with namespaces. If that fails, tries without namespaces.
     pub async fn open(launcher: Launcher) -> Result<Self, IsolationError> {
         let opened = Self::attempt(launcher.clone(), /*has_namespaces*/ true).await;
         match opened {
@@ -60,6 +60,7 @@ impl LandlockBackend {
         Self::attempt(launcher, /*has_namespaces*/ false).await
     }
 
+    /// Opens the backend and runs a test command. Fails if the command fails.
     async fn attempt(launcher: Launcher, has_namespaces: bool) -> Result<Self, IsolationError> {
         let unavailable =
             |reason: String| IsolationError::Unavailable { mode: IsolationMode::Process, reason };
@@ -95,6 +96,7 @@ impl LandlockBackend {
         }
     }
 
+    /// Starts a command in a process of the fork server.
     async fn begin(&self, job: SandboxCommand) -> Result<SandboxedProcess, IsolationError> {
         let acquired = self.fork_server.acquire(&job.profile.limits).await?;
         let (waiting, resources) = acquired;
@@ -121,6 +123,7 @@ impl LandlockBackend {
         SandboxedProcess::of_started(started, teardown, process_options)
     }
 
+    /// Returns the restrictions of a command: the paths that it may read and write, and its limits.
     fn launch(
         &self,
         job: &SandboxCommand,

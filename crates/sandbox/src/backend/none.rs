@@ -42,6 +42,8 @@ impl NoSandbox {
         Ok(Self { spawn_thread: Arc::new(SpawnThread::open()?), scratch })
     }
 
+    /// Starts a command as a process of this machine, with the environment of the command and a private directory for
+    /// temporary files.
     async fn begin(&self, job: SandboxCommand) -> Result<SandboxedProcess, IsolationError> {
         let dir = self
             .scratch

@@ -41,9 +41,10 @@ const HOP_HEADERS: [HeaderName; 9] = [
     header::CONTENT_ENCODING,
 ];
 
+/// Response to the program in the sandbox.
 type ProxyResponse = Response<UnsyncBoxBody<Bytes, NetError>>;
 
-/// Accepts connections until the socket is closed.
+/// Accepts connections until `closed`, and serves each in a task of its own.
 pub(super) async fn serve(
     egress: Arc<EgressPolicy>,
     listener: UnixListener,
@@ -75,6 +76,7 @@ pub(super) async fn serve(
     }
 }
 
+/// Serves the requests of one connection.
 async fn connection(egress: Arc<EgressPolicy>, stream: UnixStream, closed: CancellationToken) {
     let service = service_fn(move |request| {
         let (egress, closed) = (Arc::clone(&egress), closed.clone());
@@ -91,6 +93,8 @@ async fn connection(egress: Arc<EgressPolicy>, stream: UnixStream, closed: Cance
     }
 }
 
+/// Answers one request: opens a tunnel for `CONNECT`, forwards a plain `http://` request, or refuses a host that no
+/// rule matches. Every attempt is reported to the log.
 async fn respond(
     egress: &EgressPolicy,
     request: Request<Incoming>,
@@ -116,6 +120,8 @@ async fn respond(
     }
 }
 
+/// Connects to the host and copies bytes in both directions until either side or the proxy is closed. Reports the
+/// attempt.
 async fn tunnel(
     egress: &EgressPolicy,
     request: Request<Incoming>,
@@ -138,6 +144,7 @@ async fn tunnel(
     text_response(StatusCode::OK, "")
 }
 
+/// Copies bytes between the program and the host in both directions until either side closes.
 async fn forward(request: Request<Incoming>, mut outside: TcpStream) {
     let Ok(inside) = hyper::upgrade::on(request).await else { return };
     let mut inside = TokioIo::new(inside);
@@ -147,6 +154,8 @@ async fn forward(request: Request<Incoming>, mut outside: TcpStream) {
     }
 }
 
+/// Sends a plain request with the secrets of the rule. If the rule has secrets, the response is refused if it contains
+/// one. Reports the attempt.
 async fn plain(
     egress: &EgressPolicy,
     rule: &EgressRule,
@@ -216,7 +225,7 @@ async fn outgoing_request(
     Ok(outgoing)
 }
 
-/// Streams a response to the program.
+/// Returns a response with a body that is streamed to the program.
 fn pass_through(response: NetResponse) -> ProxyResponse {
     let (status, headers) = (response.status, response.headers.clone());
     let frames = response.stream().map(|chunk| chunk.map(Frame::data));
@@ -248,6 +257,7 @@ async fn scan_response(rule: &EgressRule, response: NetResponse) -> Result<Proxy
     Ok(response)
 }
 
+/// Removes the headers that concern only one connection.
 fn without_hops(mut headers: HeaderMap) -> HeaderMap {
     for name in &HOP_HEADERS {
         headers.remove(name);
@@ -255,10 +265,12 @@ fn without_hops(mut headers: HeaderMap) -> HeaderMap {
     headers
 }
 
+/// Returns a body with these bytes.
 fn full(bytes: impl Into<Bytes>) -> UnsyncBoxBody<Bytes, NetError> {
     Full::new(bytes.into()).map_err(|never| match never {}).boxed_unsync()
 }
 
+/// Returns a response with a text for the program.
 fn text_response(status: StatusCode, reason: &str) -> ProxyResponse {
     let mut response = Response::new(full(reason.to_owned()));
     *response.status_mut() = status;
@@ -266,6 +278,7 @@ fn text_response(status: StatusCode, reason: &str) -> ProxyResponse {
 }
 
 impl EgressPolicy {
+    /// Reports an attempt to the log of the policy.
     fn log_event(
         &self,
         method: &Method,
@@ -278,11 +291,14 @@ impl EgressPolicy {
         (self.log)(EgressEvent { tool, method, host, port, decision, reason, labels });
     }
 
+    /// Reports a refused request and returns the response with status 403.
     fn refuse(&self, request: &Request<Incoming>, target: HostPort, reason: &str) -> ProxyResponse {
         self.log_event(request.method(), target, EgressDecision::Refused, reason.to_owned());
         text_response(StatusCode::FORBIDDEN, reason)
     }
 
+    /// Reports a failed connection and returns the response: 403 if the network policy forbids it, 504 for a timeout,
+    /// otherwise 502.
     fn connection_failed(
         &self,
         method: &Method,

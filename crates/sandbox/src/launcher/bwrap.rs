@@ -12,6 +12,7 @@ use rustix::fs::{MemfdFlags, Mode, OFlags, memfd_create, open};
 
 use super::order::{BwrapLaunch, LaunchOrder};
 
+/// Sets the limits and replaces this process by `bwrap`. Returns only if that fails.
 pub(super) fn run(launch: &BwrapLaunch, order: &LaunchOrder) -> io::Result<ExitCode> {
     let status = inherited(&launch.status, OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC)?;
     let filter = inherited(&launch.filter, OFlags::RDONLY)?;

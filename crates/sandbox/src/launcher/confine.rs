@@ -30,6 +30,8 @@ const LANDLOCK_ABI_REQUIRED: ABI = ABI::V3;
 /// Preferred Landlock version. Its restrictions apply if the kernel supports them.
 const LANDLOCK_ABI_PREFERRED: ABI = ABI::V6;
 
+/// Restricts this process and runs the program: relay, process limit, capabilities, Landlock, then seccomp. Without
+/// namespaces, the program replaces this process; otherwise returns its exit code.
 pub(super) fn run(launch: &LandlockLaunch, order: &LaunchOrder) -> io::Result<ExitCode> {
     set_parent_process_death_signal(Some(Signal::KILL))?;
     setsid()?;
@@ -106,7 +108,7 @@ fn drop_capabilities() -> io::Result<()> {
     Ok(())
 }
 
-/// Restricts file access to the paths of the launch order.
+/// Applies a Landlock rule set that denies all files except the paths of the launch order.
 fn restrict(launch: &LandlockLaunch) -> Result<(), String> {
     let text = |error: landlock::RulesetError| error.to_string();
     let mut ruleset = Ruleset::default()

@@ -24,6 +24,7 @@ pub(super) fn child() -> io::Result<ForkResult> {
     fork(0)
 }
 
+/// Creates a process with additional flags of `clone`.
 fn fork(flags: libc::c_int) -> io::Result<ForkResult> {
     let flags = libc::c_long::from(flags | libc::SIGCHLD);
     let none: libc::c_long = 0;

@@ -54,7 +54,8 @@ const EXEC_FAILED: &[u8] = b"no";
 /// Byte before each path of a control group.
 pub(crate) const SEPARATOR: u8 = 0;
 
-/// Creates processes until the owner closes the control socket, which is the standard input.
+/// Creates a process for each request until the owner closes the control socket, which is the standard input. Each
+/// process waits for its order.
 pub(super) fn run() -> io::Result<ExitCode> {
     fork::set_close_on_exec()?;
     let owner = getppid();
@@ -77,7 +78,7 @@ pub(super) fn run() -> io::Result<ExitCode> {
     }
 }
 
-/// Waits for one launch order and executes it. Exits if the control socket is closed.
+/// Waits for one launch order and executes it. Exits with code 0 if the control socket is closed.
 fn wait_for_order(control: OwnedFd, owner: Option<Pid>, groups: &[u8]) -> io::Result<ExitCode> {
     die_with(owner)?;
     // An error can only be reported after the order has arrived.

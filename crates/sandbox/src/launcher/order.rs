@@ -113,7 +113,7 @@ impl LaunchOrder {
         fork_server::send(control, b"go", &files)
     }
 
-    /// Executes the program. Returns only if that fails.
+    /// Replaces this process by the program. Returns only if that fails.
     pub(super) fn exec(&self) -> io::Result<ExitCode> {
         let (program, args) = self.program()?;
         Err(Command::new(program).args(args).env_clear().envs(&self.env).exec())
@@ -133,6 +133,7 @@ impl LaunchOrder {
         Ok(())
     }
 
+    /// Reads an order from a memory file.
     pub(super) fn read(mut file: File) -> io::Result<Self> {
         let mut bytes = Vec::new();
         file.rewind()?;

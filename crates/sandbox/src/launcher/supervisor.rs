@@ -24,6 +24,8 @@ const NOBODY: u32 = 65_534;
 /// Interval of the search for orphaned processes.
 const REAP_INTERVAL: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 
+/// Runs the program in a child process and waits for its end or that of the owner. Then kills all descendants and
+/// writes the exit code to the status file, if the program was started.
 pub(super) fn run(
     launch: &LandlockLaunch,
     order: &LaunchOrder,

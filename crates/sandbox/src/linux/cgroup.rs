@@ -36,11 +36,12 @@ pub(crate) struct Cgroup {
 }
 
 impl Cgroups {
-    /// Detects the controllers and removes the groups of processes that no longer exist.
+    /// Detects the controllers of this machine and kills and removes the groups of processes that no longer exist.
     pub(crate) fn detect() -> Self {
         Self::detect_in(Path::new("/sys/fs/cgroup"))
     }
 
+    /// Detects the controllers below a mounted hierarchy. Tries the unified hierarchy first, then one per controller.
     pub(crate) fn detect_in(root: &Path) -> Self {
         if root.join("cgroup.controllers").exists() {
             return Self::unified(root);
@@ -53,6 +54,7 @@ impl Cgroups {
         Self { pids: tree("pids"), memory: tree("memory"), cpu: tree("cpu"), is_unified: false }
     }
 
+    /// Detects and enables the controllers of the unified hierarchy.
     fn unified(root: &Path) -> Self {
         let ours = root.join(ROOT_NAME);
         if !can_create(&ours) {
@@ -68,14 +70,17 @@ impl Cgroups {
         Self { pids: has("pids"), memory: has("memory"), cpu: has("cpu"), is_unified: true }
     }
 
+    /// Returns true if a group can limit the number of processes.
     pub(crate) fn counts_pids(&self) -> bool {
         self.pids.is_some()
     }
 
+    /// Returns true if a group can limit memory.
     pub(crate) fn counts_memory(&self) -> bool {
         self.memory.is_some()
     }
 
+    /// Returns true if a group can limit processor time.
     pub(crate) fn counts_cpu(&self) -> bool {
         self.cpu.is_some()
     }
@@ -98,11 +103,13 @@ impl Cgroups {
         self.dirs(name).try_for_each(|(dir, kind)| self.limit(&dir, kind, limits))
     }
 
+    /// Returns the directory of a job in each hierarchy, with the name of the controller.
     fn dirs(&self, name: &str) -> impl Iterator<Item = (PathBuf, &'static str)> {
         let trees = [(&self.pids, "pids"), (&self.memory, "memory"), (&self.cpu, "cpu")];
         trees.into_iter().filter_map(move |(tree, kind)| Some((tree.as_ref()?.join(name), kind)))
     }
 
+    /// Writes the limits of one controller of a job.
     fn limit(&self, dir: &Path, kind: &str, limits: &ResourceLimits) -> io::Result<()> {
         let quota = PERIOD_US * u64::from(limits.cpu_percent.max(1)) / 100;
         let memory = limits.memory_bytes.to_string();
@@ -130,7 +137,7 @@ impl Cgroups {
 }
 
 impl Cgroup {
-    /// Returns the groups that a container runtime creates for a job, in every hierarchy.
+    /// Returns the groups that a container runtime creates for a job, in every hierarchy, whether or not they exist.
     pub(crate) fn created_by_runtime(name: &str) -> Self {
         let root = Path::new("/sys/fs/cgroup");
         let trees = fs::read_dir(root).into_iter().flatten().filter_map(Result::ok);
@@ -155,7 +162,7 @@ impl Cgroup {
         }
     }
 
-    /// Removes the empty groups. True if none is left.
+    /// Removes the empty groups. Returns true if none is left.
     pub(crate) fn remove_empty(&mut self) -> bool {
         self.dirs.retain(|dir| fs::remove_dir(dir).is_err() && dir.exists());
         self.dirs.is_empty()
@@ -166,6 +173,8 @@ impl Cgroup {
         self.kill_and_remove();
     }
 
+    /// Kills the processes and removes the groups until none is left, for a bounded time. Logs a warning and gives up
+    /// after that.
     fn kill_and_remove(&mut self) {
         let until = Instant::now() + KILL_GRACE;
         // A process that is already exiting needs very little time.
@@ -197,17 +206,19 @@ impl Drop for Cgroup {
     }
 }
 
-/// True if groups can be created here. A directory of the same name that belongs to another user does not count.
+/// Returns true if groups can be created here. A directory of the same name that belongs to another user makes it
+/// false.
 fn can_create(ours: &Path) -> bool {
     fs::create_dir_all(ours).is_ok() && access(ours, Access::WRITE_OK).is_ok()
 }
 
+/// Returns the processes of a group. Empty if it cannot be read.
 fn members(dir: &Path) -> Vec<Pid> {
     let text = fs::read_to_string(dir.join("cgroup.procs")).unwrap_or_default();
     text.lines().filter_map(|line| Pid::from_raw(line.trim().parse().ok()?)).collect()
 }
 
-/// Removes the groups of processes that no longer exist and kills their members.
+/// Kills the processes of abandoned groups and removes these groups. Returns the directory.
 fn sweep(ours: PathBuf) -> PathBuf {
     let entries = fs::read_dir(&ours).into_iter().flatten().filter_map(Result::ok);
     for entry in entries {

@@ -53,6 +53,7 @@ pub(crate) struct StdPipes {
 }
 
 impl StdPipes {
+    /// Takes the pipes of a child process.
     pub(crate) fn of(child: &mut Child) -> Self {
         Self { stdin: child.stdin.take(), stdout: child.stdout.take(), stderr: child.stderr.take() }
     }
@@ -78,7 +79,7 @@ impl ChildProcess {
         }
     }
 
-    /// Reaps the process if it has ended. Otherwise, dropping it kills it.
+    /// Reaps the process if it has ended. Otherwise kills it by dropping it.
     pub(crate) fn reap(self) {
         if let Self::Spawned(mut child) = self {
             drop(child.try_wait());
@@ -103,7 +104,7 @@ impl ChildProcess {
     }
 }
 
-/// Waits for the end of any process, for a bounded time.
+/// Waits until a process has ended, at most [`KILL_GRACE`]. Logs a warning after that.
 pub(crate) async fn wait_until_ended(handle: OwnedFd) {
     if let Ok(handle) = watch(handle)
         && timeout(KILL_GRACE, handle.readable()).await.is_err()
@@ -118,12 +119,12 @@ impl ForkedChild {
         Some(Self { pidfd: PidFd { pid, handle: process_tree::open_pidfd(pid)? }, status: None })
     }
 
-    /// True if the process has ended.
+    /// Returns true if the process has ended.
     pub(crate) fn has_ended(&self) -> bool {
         process_tree::ended_within(&self.pidfd.handle, Duration::ZERO)
     }
 
-    /// Returns the exit status if the process has ended.
+    /// Reaps the process and returns its exit status if it has ended. Otherwise returns `None`.
     fn reap(&mut self) -> io::Result<Option<ExitStatus>> {
         if self.status.is_none() {
             let which = WaitId::PidFd(self.pidfd.handle.as_fd());
@@ -145,6 +146,7 @@ impl Drop for ForkedChild {
     }
 }
 
+/// Converts the status of `waitid`.
 fn status(wait_status: &WaitIdStatus) -> ExitStatus {
     const CODE_AT: i32 = 8;
     match (wait_status.exit_status(), wait_status.terminating_signal()) {

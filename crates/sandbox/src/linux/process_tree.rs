@@ -31,7 +31,7 @@ pub(crate) fn check_supported(mode: IsolationMode) -> Result<(), IsolationError>
     Err(IsolationError::Unavailable { mode, reason })
 }
 
-/// True if the kernel lists the children of a process.
+/// Returns true if the kernel lists the children of a process.
 fn children_listing_available() -> bool {
     fs::metadata("/proc/thread-self/children").is_ok()
 }
@@ -59,6 +59,7 @@ pub(crate) fn descendants(root: Pid) -> Vec<Descendant> {
     descendants
 }
 
+/// Returns the children of all threads of a process. Empty if the process is gone.
 fn children(pid: Pid) -> Vec<Pid> {
     let number = pid.as_raw_nonzero();
     let Ok(threads) = fs::read_dir(format!("/proc/{number}/task")) else { return Vec::new() };
@@ -70,12 +71,14 @@ fn children(pid: Pid) -> Vec<Pid> {
     lists.flat_map(numbers).collect()
 }
 
+/// Parent and state of a process.
 struct State {
     parent: i32,
     is_alive: bool,
     is_stopped: bool,
 }
 
+/// Returns the state of a process. `None` if it is gone.
 fn state(pid: Pid) -> Option<State> {
     let text = fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())).ok()?;
     // The process name before the bracket may itself contain brackets.
@@ -104,7 +107,7 @@ pub(crate) fn tasks_of(user: u32) -> u64 {
     threads.map(|count| count as u64).sum()
 }
 
-/// Signals a process if it still has the same parent.
+/// Signals a process if it still has the same parent. Does nothing if it has ended.
 pub(crate) fn signal(seen: Descendant, signal: Signal) {
     let Some(pidfd) = open_pidfd(seen.pid) else { return };
     let is_there =
@@ -121,7 +124,7 @@ pub(crate) fn signal_descendants(root: Pid, kind: Signal) {
     }
 }
 
-/// Kills all descendants of a process. Returns true if none is left.
+/// Kills all descendants of a process. Returns true if none is left, false if some remain after several rounds.
 ///
 /// A tree that forks faster than it is killed is stopped first: a stopped process cannot fork, so the number of running
 /// processes decreases.

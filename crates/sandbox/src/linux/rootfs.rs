@@ -52,7 +52,7 @@ impl RootfsCache {
         Ok(Self { scratch, last: Mutex::new((first, 0)) })
     }
 
-    /// Returns the root for a new job.
+    /// Returns the root for a new job. Creates a new one if a source file has changed.
     pub(crate) fn current(&self) -> io::Result<Arc<Rootfs>> {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         if last.0.fingerprints != fingerprints() {
@@ -64,6 +64,7 @@ impl RootfsCache {
 }
 
 impl Rootfs {
+    /// Creates a root with the mount points and a copy of the system's configuration files.
     fn create(scratch: &ScratchDir, number: u64) -> io::Result<Self> {
         // Recorded before copying, so that the next job detects a concurrent change.
         let fingerprints = fingerprints();
@@ -105,6 +106,7 @@ impl Rootfs {
         Ok(())
     }
 
+    /// Returns the directory of the root.
     pub(crate) fn path(&self) -> &Path {
         &self.dir
     }
@@ -118,6 +120,7 @@ impl Drop for Rootfs {
     }
 }
 
+/// Returns the current fingerprints of the source files.
 fn fingerprints() -> FileFingerprints {
     let of = |metadata: Metadata| {
         [metadata.ino().cast_signed(), metadata.ctime(), metadata.ctime_nsec(), metadata.mtime()]

@@ -89,6 +89,7 @@ pub(crate) struct JobDir {
 }
 
 impl JobDir {
+    /// Returns the path of the directory.
     pub(crate) fn path(&self) -> &Path {
         &self.dir
     }
@@ -100,7 +101,7 @@ impl JobDir {
 }
 
 impl JobDir {
-    /// True if the directory has few entries and no non-empty subdirectory. Removes empty subdirectories.
+    /// Returns true if the directory has few entries and no non-empty subdirectory. Removes empty subdirectories.
     pub(crate) fn is_small(&self) -> bool {
         const SMALL_MAX: usize = 8;
         let Ok(entries) = fs::read_dir(&self.dir) else { return true };
@@ -129,7 +130,7 @@ pub(crate) fn process_identity() -> String {
     format!("{pid}-{}", process_tree::start_time(pid).unwrap_or_default())
 }
 
-/// True if a name begins with the identity of a process that no longer exists.
+/// Returns true if a name begins with the identity of a process that no longer exists.
 pub(crate) fn is_orphaned(name: &str) -> bool {
     let mut parts = name.split('-');
     let (Some(pid), Some(start)) = (parts.next(), parts.next()) else { return false };
@@ -139,6 +140,7 @@ pub(crate) fn is_orphaned(name: &str) -> bool {
     }
 }
 
+/// Removes the directories of processes that no longer exist.
 fn sweep(parent: &Path) {
     let Ok(entries) = fs::read_dir(parent) else { return };
     for entry in entries.filter_map(Result::ok) {

@@ -95,6 +95,7 @@ impl JobResources {
 }
 
 impl ForkServer {
+    /// Creates the connection's owner. The fork server process starts with the first request.
     pub(crate) fn open(
         launcher: Launcher,
         spawn_thread: Arc<SpawnThread>,
@@ -153,7 +154,8 @@ impl ForkServer {
         }
     }
 
-    /// Assigns a command to a ready process and requests new ones with the same limits.
+    /// Assigns a command to a ready process and requests new ones with the same limits. Returns the program with the
+    /// pipes of its standard files.
     pub(crate) fn start(
         &self,
         process: ReadyProcess,
@@ -212,8 +214,8 @@ impl ForkServer {
         started.map_err(IsolationError::io("cannot start the sandbox"))
     }
 
-    /// Requests a replacement, and one more while fewer than the maximum are ready. An error means that the fork server
-    /// is gone.
+    /// Requests up to two processes while fewer than the maximum are ready or requested. An error means that the fork
+    /// server is gone.
     fn refill(&self, line: &mut ForkServerPipe, limits: &ResourceLimits) -> io::Result<()> {
         for _ in 0..READY_PROCESSES_MAX.saturating_sub(line.requested.len()).min(2) {
             let Ok(resources) = JobResources::create(&self.scratch, &self.cgroups, limits) else {
@@ -224,6 +226,7 @@ impl ForkServer {
         Ok(())
     }
 
+    /// Starts the fork server process and connects to it.
     async fn connect(&self) -> Result<ForkServerPipe, IsolationError> {
         let (ours, theirs) =
             socket_pair().map_err(IsolationError::io("cannot create the control socket"))?;
@@ -251,7 +254,7 @@ impl ForkServerPipe {
         Ok(())
     }
 
-    /// Receives the next requested process.
+    /// Waits for the process that was requested first. Fails if the fork server is gone.
     fn next_ready(&mut self) -> io::Result<(ReadyProcess, JobResources)> {
         let gone = || io::Error::from(io::ErrorKind::BrokenPipe);
         let resources = self.requested.pop_front().ok_or_else(gone)?;

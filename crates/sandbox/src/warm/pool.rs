@@ -26,7 +26,7 @@ pub(crate) trait WarmFactory: Send + Sync + 'static {
         spec: Self::Spec,
     ) -> BoxFuture<'static, Result<Self::Sandbox, IsolationError>>;
 
-    /// True if the sandbox has ended.
+    /// Returns true if the sandbox has ended.
     fn has_ended(waiting: &Self::Sandbox) -> bool;
 }
 
@@ -50,6 +50,7 @@ pub(crate) struct WarmPool<M: WarmFactory> {
     buckets: Mutex<Vec<PoolBucket<M>>>,
 }
 
+/// Warm sandboxes of one specification.
 #[derive(Debug)]
 struct PoolBucket<M: WarmFactory> {
     spec: M::Spec,
@@ -64,15 +65,17 @@ struct PoolBucket<M: WarmFactory> {
 }
 
 impl<M: WarmFactory> WarmPool<M> {
+    /// Creates an empty pool. `size` is the number of warm sandboxes per specification.
     pub(crate) fn new(factory: Arc<M>, size: usize, policy: WarmupPolicy) -> Self {
         Self { factory, size, policy, buckets: Mutex::default() }
     }
 
+    /// Locks the buckets.
     fn buckets(&self) -> MutexGuard<'_, Vec<PoolBucket<M>>> {
         self.buckets.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes a sandbox of a specification, if one is ready, and creates replacements.
+    /// Takes a sandbox of a specification, if one is ready, and starts creating replacements. `None` if none is ready.
     pub(crate) fn acquire(self: &Arc<Self>, spec: &M::Spec) -> Option<M::Sandbox> {
         if self.size == 0 {
             return None;
@@ -103,7 +106,8 @@ impl<M: WarmFactory> WarmPool<M> {
         taken.map(|(_, waiting)| waiting)
     }
 
-    /// Adds a created sandbox to its bucket. Returns true if the caller must start the expiry task.
+    /// Adds a created sandbox to its bucket. An error disables the bucket. Returns true if the caller must start the
+    /// expiry task.
     fn put(&self, spec: &M::Spec, created: Result<M::Sandbox, IsolationError>) -> bool {
         let mut buckets = self.buckets();
         let Some(bucket) = buckets.iter_mut().find(|bucket| bucket.spec == *spec) else {
@@ -123,7 +127,8 @@ impl<M: WarmFactory> WarmPool<M> {
         }
     }
 
-    /// Removes idle sandboxes. Returns the time of the next expiry, or `None` if the task can end.
+    /// Removes sandboxes that have been idle too long. Returns the time of the next expiry, or `None` if no sandbox is
+    /// left.
     fn expire(&self, spec: &M::Spec) -> Option<Instant> {
         let mut buckets = self.buckets();
         let bucket = buckets.iter_mut().find(|bucket| bucket.spec == *spec)?;
@@ -136,6 +141,7 @@ impl<M: WarmFactory> WarmPool<M> {
 }
 
 impl<M: WarmFactory> PoolBucket<M> {
+    /// Creates an empty bucket.
     fn new(spec: M::Spec) -> Self {
         Self {
             spec,
@@ -147,6 +153,8 @@ impl<M: WarmFactory> PoolBucket<M> {
     }
 }
 
+/// Creates one sandbox and adds it to the pool. If its bucket has no expiry task, stays to remove idle sandboxes until
+/// none is left.
 async fn fill<M: WarmFactory>(pool: Weak<WarmPool<M>>, spec: M::Spec) {
     let Some(now) = pool.upgrade() else { return };
     let created = Arc::clone(&now.factory).create(spec.clone()).await;

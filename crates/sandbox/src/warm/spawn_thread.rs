@@ -20,6 +20,7 @@ pub(crate) struct SpawnThread {
     requests: mpsc::Sender<SpawnRequest>,
 }
 
+/// A command to start, and the channel for the result.
 struct SpawnRequest {
     command: Command,
     runtime: Handle,
@@ -27,6 +28,7 @@ struct SpawnRequest {
 }
 
 impl SpawnThread {
+    /// Starts the thread.
     pub(crate) fn open() -> Result<Self, IsolationError> {
         let (requests, received) = mpsc::channel::<SpawnRequest>();
         let work = move || {
@@ -41,7 +43,7 @@ impl SpawnThread {
         Ok(Self { requests })
     }
 
-    /// Starts a program.
+    /// Starts a program on the thread and returns the child process.
     pub(crate) async fn spawn(&self, mut command: Command) -> Result<Child, IsolationError> {
         command.kill_on_drop(true);
         let (done, child) = oneshot::channel();
@@ -53,7 +55,7 @@ impl SpawnThread {
         child.map_err(IsolationError::io("cannot start the sandbox"))
     }
 
-    /// Starts the root process of a job.
+    /// Starts the root process of a job on the thread and takes its pipes.
     pub(crate) async fn start(&self, command: Command) -> Result<StartedProcess, IsolationError> {
         let mut child = self.spawn(command).await?;
         let pipes = StdPipes::of(&mut child);

@@ -92,7 +92,10 @@ async fn guarantees(files: &Path, backends: &SandboxRegistry) {
     let egress = crate::egress::nobody();
     let refused =
         try_run(backends, sh("true", profile().network(NetworkAccess::Allow(egress)))).await;
-    assert_eq!(refused.err().unwrap().fault().code, ToolErrorCode::IsolationUnavailable);
+    assert_eq!(
+        refused.err().unwrap().to_contract_error().code,
+        ToolErrorCode::IsolationUnavailable
+    );
 }
 
 fn nowhere() -> RootfsSource {
@@ -117,12 +120,15 @@ async fn no_job_goes_beyond_the_ceiling_of_the_operator() {
         let done = run(&backends, sh(script, profile().limits(wide))).await;
         assert!(!done.out.contains("all"), "{}", done.out);
         let elsewhere = try_run(&backends, sh("true", profile().source(nowhere()))).await;
-        assert_eq!(elsewhere.err().unwrap().fault().code, ToolErrorCode::IsolationUnavailable);
+        assert_eq!(
+            elsewhere.err().unwrap().to_contract_error().code,
+            ToolErrorCode::IsolationUnavailable
+        );
     }
     let process = SandboxRegistry::detect(None).await;
     let rooted = IsolationProfile::new(IsolationMode::Process).source(nowhere());
     let refused = process.select(&rooted).err().unwrap();
-    assert_eq!(refused.fault().code, ToolErrorCode::IsolationUnavailable, "{refused}");
+    assert_eq!(refused.to_contract_error().code, ToolErrorCode::IsolationUnavailable, "{refused}");
 }
 
 /// A container that waited is for one job: the next one sees nothing of it.
@@ -171,12 +177,16 @@ async fn waits_for_one_job(engines: &Engines, opened: Opened) {
 async fn without_an_engine_or_an_image_there_is_no_container() {
     let missing = ContainerOptions::new("no-such-engine", RootfsSource::Image("x".to_owned()));
     let refused = Container::open(missing).await.err().unwrap();
-    assert_eq!(refused.fault().code, ToolErrorCode::IsolationUnavailable, "{refused}");
+    assert_eq!(refused.to_contract_error().code, ToolErrorCode::IsolationUnavailable, "{refused}");
     for (_, mut options) in Engines::here().with_rootfs() {
         for source in [RootfsSource::Image("localhost/no-such-image:1".to_owned()), nowhere()] {
             options.source = source;
             let refused = Container::open(options.clone()).await.err().unwrap();
-            assert_eq!(refused.fault().code, ToolErrorCode::IsolationUnavailable, "{refused}");
+            assert_eq!(
+                refused.to_contract_error().code,
+                ToolErrorCode::IsolationUnavailable,
+                "{refused}"
+            );
         }
     }
 }

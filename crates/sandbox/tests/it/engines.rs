@@ -153,7 +153,11 @@ pub(crate) async fn open(name: &'static str, options: ContainerOptions) -> Optio
             Some(Opened { name, backends })
         }
         Err(error) => {
-            assert_eq!(error.fault().code, ToolErrorCode::IsolationUnavailable, "{name}: {error}");
+            assert_eq!(
+                error.to_contract_error().code,
+                ToolErrorCode::IsolationUnavailable,
+                "{name}: {error}"
+            );
             eprintln!("{name} is refused here: {error}");
             None
         }

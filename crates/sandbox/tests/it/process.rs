@@ -217,7 +217,7 @@ async fn what_cannot_run_says_so_and_nothing_runs() {
         assert!(matches!(refused, Some(IsolationError::NoProgram(_))), "{name}");
         let job = SandboxCommand::new("/usr/bin/no-such-program", [] as [&str; 0], profile());
         let refused = try_run(&backends, job).await.err();
-        let fault = refused.unwrap().fault();
+        let fault = refused.unwrap().to_contract_error();
         assert_eq!(fault.code, ToolErrorCode::RuntimePolicyInvalid, "{name}: {}", fault.message);
         let mut job = sh("true", profile());
         job.dir = Some("../..".into());
@@ -232,7 +232,7 @@ async fn there_is_no_second_best() {
     let backends = SandboxRegistry::detect(Some(launcher())).await;
     for mode in [IsolationMode::Container, IsolationMode::Wasm, IsolationMode::Sandboxed] {
         let refused = backends.select(&IsolationProfile::new(mode)).err().unwrap();
-        assert_eq!(refused.fault().code, ToolErrorCode::IsolationUnavailable);
+        assert_eq!(refused.to_contract_error().code, ToolErrorCode::IsolationUnavailable);
         assert!(refused.to_string().contains(mode.as_str()), "{refused}");
     }
     let mut none = IsolationProfile::new(IsolationMode::None);
@@ -255,7 +255,7 @@ async fn there_is_no_second_best() {
     {
         let egress = crate::egress::nobody();
         let refused = bare.select(&profile().network(NetworkAccess::Allow(egress))).err().unwrap();
-        assert_eq!(refused.fault().code, ToolErrorCode::IsolationUnavailable);
+        assert_eq!(refused.to_contract_error().code, ToolErrorCode::IsolationUnavailable);
     }
 }
 

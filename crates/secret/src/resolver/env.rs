@@ -30,12 +30,12 @@ pub struct EnvResolver {
 }
 
 impl EnvResolver {
-    /// Reads the environment of the process.
+    /// Creates a resolver that reads the environment of the process.
     pub fn new() -> Self {
         Self::with_reader(|name| std::env::var(name))
     }
 
-    /// Reads variables with a function.
+    /// Creates a resolver that reads variables with a function instead of the environment.
     pub fn with_reader(
         read: impl Fn(&str) -> Result<String, VarError> + Send + Sync + 'static,
     ) -> Self {
@@ -46,13 +46,15 @@ impl EnvResolver {
         }
     }
 
-    /// Permits every caller to read a namespace.
+    /// Permits callers of every namespace to read the secrets of this namespace.
     #[must_use]
     pub fn share(mut self, namespace: impl Into<String>) -> Self {
         self.shared_namespaces.add(namespace);
         self
     }
 
+    /// Reads the variable of a reference. `None` if it is not set, or if its name would be ambiguous. Fails if the
+    /// value is empty or not UTF-8.
     fn find(&self, namespace: &str, reference: &SecretRef) -> Resolved {
         let namespace = self.shared_namespaces.resolve(namespace, reference)?;
         let Some(name) = self.variable(namespace, reference) else { return Ok(None) };

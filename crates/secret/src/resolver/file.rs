@@ -20,12 +20,12 @@ pub struct FileResolver {
 }
 
 impl FileResolver {
-    /// Reads files in a directory, which must exist.
+    /// Creates a resolver for a directory. The directory must exist when a secret is read; a missing one is an error.
     pub fn new(dir: impl Into<PathBuf>) -> Self {
         Self { dir: dir.into(), shared_namespaces: SharedNamespaces::default() }
     }
 
-    /// Permits every caller to read a namespace.
+    /// Permits callers of every namespace to read the secrets of this namespace.
     #[must_use]
     pub fn share(mut self, namespace: impl Into<String>) -> Self {
         self.shared_namespaces.add(namespace);
@@ -64,6 +64,8 @@ impl SecretResolver for FileResolver {
     }
 }
 
+/// Reads the value in a file, without a trailing line end. `None` if the file does not exist, but the directory does.
+/// Fails if the value is not UTF-8 or too large.
 fn read(dir: &Path, path: &Path) -> io::Result<Option<Secret<String>>> {
     let file = match File::open(path) {
         Ok(file) => file,

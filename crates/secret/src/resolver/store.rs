@@ -16,12 +16,12 @@ pub struct StoreResolver {
 }
 
 impl StoreResolver {
-    /// Decrypts the secrets of the store with a keyring.
+    /// Creates a resolver for the secrets of a store. It decrypts them with the keyring.
     pub fn new(store: Arc<dyn SecretStore>, keys: Keyring) -> Self {
         Self { store, keys, shared_namespaces: SharedNamespaces::default() }
     }
 
-    /// Permits every caller to read a namespace.
+    /// Permits callers of every namespace to read the secrets of this namespace.
     #[must_use]
     pub fn share(mut self, namespace: impl Into<String>) -> Self {
         self.shared_namespaces.add(namespace);

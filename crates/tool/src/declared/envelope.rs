@@ -147,6 +147,6 @@ fn outcome(result: Result<ToolOutput, ToolError>) -> Result<String, ToolContract
     match result {
         Ok(output) if output.is_error => Err(ToolContractError::final_failure(output.to_text())),
         Ok(output) => Ok(output.to_text()),
-        Err(error) => Err(error.fault()),
+        Err(error) => Err(error.to_contract_error()),
     }
 }

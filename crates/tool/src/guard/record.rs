@@ -133,7 +133,7 @@ impl GuardServices {
     ) {
         let fault = match result {
             Ok(_) => None,
-            Err(error) => Some(error.fault()),
+            Err(error) => Some(error.to_contract_error()),
         };
         let is_reported = result.as_ref().is_ok_and(|output| output.is_error);
         let status = match &fault {

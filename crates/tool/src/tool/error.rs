@@ -67,7 +67,7 @@ impl ToolError {
     }
 
     /// Returns the error with its code. An error without a code becomes a retryable `execution_failed`.
-    pub fn fault(&self) -> ToolContractError {
+    pub fn to_contract_error(&self) -> ToolContractError {
         match self {
             Self::Fault(fault) => fault.clone(),
             Self::Retry(text) => ToolContractError::new(ToolErrorCode::InvalidInput, text.clone()),

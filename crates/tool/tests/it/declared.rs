@@ -152,14 +152,14 @@ async fn a_stopped_run_stops_the_call_at_once() {
     };
     let guard = Guard::default();
     let (ended, ()) = futures::join!(run(&guard, &tool, cx), stops);
-    let fault = ended.unwrap_err().fault();
+    let fault = ended.unwrap_err().to_contract_error();
     assert_eq!((fault.code, fault.retryable), (ToolErrorCode::Canceled, false));
     assert!(started.elapsed() < Duration::from_millis(600));
     // Before it starts, and while it waits for the next attempt.
     let cx = support::cx();
     cx.cancelled().cancel();
     let ended = run(&Guard::default(), &tool, cx).await;
-    assert_eq!(ended.unwrap_err().fault().code, ToolErrorCode::Canceled);
+    assert_eq!(ended.unwrap_err().to_contract_error().code, ToolErrorCode::Canceled);
     assert_eq!(runtime.calls(), 1);
     runtime.acts.lock().unwrap().push_back(failure(ToolErrorCode::ExecutionFailed));
     let cx = support::cx();
@@ -169,7 +169,7 @@ async fn a_stopped_run_stops_the_call_at_once() {
         cancel.cancel();
     };
     let (ended, ()) = futures::join!(run(&guard, &tool, cx), stops);
-    let fault = ended.unwrap_err().fault();
+    let fault = ended.unwrap_err().to_contract_error();
     assert_eq!((fault.code, fault.details["attempts"].as_str()), (ToolErrorCode::Canceled, "1"));
 }
 
@@ -305,7 +305,7 @@ async fn a_tool_of_another_namespace_is_not_called() {
         |namespace: &str| CallOrigin { namespace: namespace.to_owned(), ..CallOrigin::default() };
     let stranger = Guard::default().for_run(from("elsewhere")).await;
     let error = run(&stranger, &tool, support::cx()).await.unwrap_err();
-    assert_eq!(error.fault().code, ToolErrorCode::PermissionDenied);
+    assert_eq!(error.to_contract_error().code, ToolErrorCode::PermissionDenied);
     assert_eq!(runtime.calls(), 0);
     let own = Guard::default().for_run(from("default")).await;
     assert!(run(&own, &tool, support::cx()).await.is_ok());

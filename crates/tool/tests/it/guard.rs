@@ -156,7 +156,7 @@ async fn s232_a_timeout_is_a_failure_and_stops_the_tool() {
     });
     let started = tokio::time::Instant::now();
     let error = run(&slow).await.unwrap_err();
-    assert_eq!(error.fault().code, ToolErrorCode::Timeout);
+    assert_eq!(error.to_contract_error().code, ToolErrorCode::Timeout);
     assert_eq!(error.to_string(), "timeout: the tool did not finish within 1.5 s");
     assert_eq!(started.elapsed(), Duration::from_millis(1500));
     assert!(dropped.await.is_err(), "the tool's own future is gone");

@@ -286,7 +286,7 @@ async fn a_call_that_cannot_be_recorded_does_not_run() {
     let audit: Arc<RecordList<AuditRecord>> = RecordList::new(true);
     let guard = guard_with(GuardServices { audit: Some(audit), ..GuardServices::default() });
     let error = run(&guard, &tool, support::cx()).await.unwrap_err();
-    assert_eq!(error.fault().code, ToolErrorCode::PermissionDenied);
+    assert_eq!(error.to_contract_error().code, ToolErrorCode::PermissionDenied);
     assert_eq!(runtime.calls(), 0);
     // What was used is told afterwards; losing that does not undo the call.
     let meter: Arc<RecordList<UsageRecord>> = RecordList::new(true);
@@ -325,7 +325,7 @@ async fn a_sink_that_hangs_or_panics_denies_before_the_effect_and_holds_nothing_
         let audit = Some(BrokenSink::after(0, panics) as _);
         let guard = guard_with(GuardServices { audit, ..GuardServices::default() });
         let error = run(&guard, &tool, support::cx()).await.unwrap_err();
-        assert_eq!(error.fault().code, ToolErrorCode::PermissionDenied, "{error}");
+        assert_eq!(error.to_contract_error().code, ToolErrorCode::PermissionDenied, "{error}");
         assert_eq!(runtime.calls(), 0, "nothing happens that nobody wrote down");
         let (audit, meter) = (BrokenSink::after(1, panics), BrokenSink::after(0, panics));
         let guard = guard_with(GuardServices {

@@ -12,7 +12,7 @@ use rustix::fs::{FlockOperation, flock};
 
 use super::record::{Snapshot, SnapshotLabel, SnapshotManifest, WorkspaceRecord};
 use super::tree::FileStamp;
-use super::{Inner, RestoreStatus, WorkspaceError, WorkspaceGuard, WorkspaceKey, locked, snapshot};
+use super::{Inner, RestoreStatus, WorkspaceError, WorkspaceHandle, WorkspaceKey, lock, snapshot};
 use crate::limits::WORKSPACE_SLOTS_MAX;
 
 /// Label of the snapshot that is stored when a workspace becomes idle.
@@ -22,7 +22,7 @@ const IDLE: &str = "idle";
 #[derive(Debug)]
 pub(super) struct ActiveWorkspace {
     key: String,
-    guards: usize,
+    handles: usize,
     last_used: Timestamp,
     /// Stamp and content hash of each file at the last snapshot.
     pub(super) stamps: HashMap<String, (FileStamp, String)>,
@@ -31,19 +31,20 @@ pub(super) struct ActiveWorkspace {
 }
 
 impl ActiveWorkspace {
-    /// Creates the state of a directory without guards.
+    /// Creates the state of a directory without handles.
     pub(super) fn idle_since(key: String, now: Timestamp) -> Self {
         let (stamps, lists) = (HashMap::new(), BTreeMap::new());
-        Self { key, guards: 0, last_used: now, stamps, lists }
+        Self { key, handles: 0, last_used: now, stamps, lists }
     }
 
+    /// Returns the name of the directory.
     pub(super) fn key(&self) -> &str {
         &self.key
     }
 
-    /// Records that a guard was dropped.
+    /// Counts a dropped handle and records the time of the last use.
     pub(super) fn released(&mut self, now: Timestamp) {
-        self.guards = self.guards.saturating_sub(1);
+        self.handles = self.handles.saturating_sub(1);
         self.last_used = now;
     }
 }
@@ -56,7 +57,8 @@ pub(super) struct OwnedDir {
 }
 
 impl OwnedDir {
-    /// Claims the first directory that no living process owns, with its content.
+    /// Claims the first directory below `parent` that no living process owns, and keeps its content. Creates the
+    /// directory if it does not exist. Fails if [`WORKSPACE_SLOTS_MAX`] processes own one each.
     pub(super) fn claim(parent: &Path) -> io::Result<Self> {
         create_private_dir(parent)?;
         for number in 0..WORKSPACE_SLOTS_MAX {
@@ -74,7 +76,7 @@ impl OwnedDir {
         Err(io::Error::other(format!("{WORKSPACE_SLOTS_MAX} processes already use it")))
     }
 
-    /// Returns the keys of the existing directories.
+    /// Returns the keys of the existing workspace directories.
     pub(super) fn existing_keys(&self) -> io::Result<impl Iterator<Item = String>> {
         let names = fs::read_dir(&self.dir)?.filter_map(|entry| {
             let entry = entry.ok()?;
@@ -84,15 +86,17 @@ impl OwnedDir {
         Ok(names)
     }
 
+    /// Returns the path of a workspace's directory.
     fn dir(&self, key: &str) -> PathBuf {
         self.dir.join(key)
     }
 
+    /// Returns the path of the file that stores a directory's generation.
     fn generation_file(&self, key: &str) -> PathBuf {
         self.dir.join(format!("{key}.mark"))
     }
 
-    /// Returns the generation of the record to which the directory corresponds.
+    /// Returns the generation of the record to which the directory corresponds. `None` if there is no valid file.
     fn generation(&self, key: &str) -> Option<u64> {
         if !self.dir(key).is_dir() {
             return None;
@@ -100,12 +104,14 @@ impl OwnedDir {
         fs::read_to_string(self.generation_file(key)).ok()?.trim().parse().ok()
     }
 
+    /// Writes the generation file of a directory atomically.
     fn set_generation(&self, key: &str, generation: u64) -> io::Result<()> {
         let draft = self.dir.join(format!("{key}.draft-mark"));
         fs::write(&draft, generation.to_string())?;
         fs::rename(draft, self.generation_file(key))
     }
 
+    /// Deletes the directory of a workspace and its generation file, if they exist.
     fn remove(&self, key: &str) -> io::Result<()> {
         match fs::remove_file(self.generation_file(key)) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
@@ -125,11 +131,12 @@ impl OwnedDir {
     }
 }
 
+/// Creates a directory, with its parents, that only its owner can access.
 fn create_private_dir(dir: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(dir)
 }
 
-/// Removes a directory tree, including directories without access permissions.
+/// Deletes a directory tree, including directories without access permissions. Does nothing if it does not exist.
 fn remove_tree(dir: &Path) -> io::Result<()> {
     match fs::remove_dir_all(dir) {
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
@@ -145,6 +152,7 @@ const STORE_ERROR: &str = "cannot access the store of workspaces";
 const DIR_ERROR: &str = "cannot access the directory of a workspace";
 
 impl Inner {
+    /// Reads the record of a workspace from the store. `None` if there is none.
     pub(super) fn record(&self, key: &str) -> Result<Option<WorkspaceRecord>, WorkspaceError> {
         let wrap_error = WorkspaceError::io(STORE_ERROR);
         let bytes = self.options.store.record(key).map_err(&wrap_error)?;
@@ -152,27 +160,31 @@ impl Inner {
         read.map_err(|error| wrap_error(error.into()))
     }
 
+    /// Writes the record of a workspace to the store.
     fn put_record(&self, key: &str, record: &WorkspaceRecord) -> Result<(), WorkspaceError> {
         let wrap_error = WorkspaceError::io(STORE_ERROR);
         let bytes = serde_json::to_vec(record).map_err(|error| wrap_error(error.into()))?;
         self.options.store.put_record(key, &bytes).map_err(wrap_error)
     }
 
+    /// Returns the state of a directory. Registers an idle one for a new key.
     fn entry(&self, key: &str) -> Arc<Mutex<ActiveWorkspace>> {
         let new_entry = || ActiveWorkspace::idle_since(key.to_owned(), self.options.env.now());
-        let mut entries = locked(&self.active);
+        let mut entries = lock(&self.active);
         let entry =
             entries.entry(key.to_owned()).or_insert_with(|| Arc::new(Mutex::new(new_entry())));
         Arc::clone(entry)
     }
 
+    /// Acquires a workspace, see [`ConversationWorkspaces::acquire`](super::ConversationWorkspaces::acquire). Before
+    /// it returns, the record says that the files may change.
     pub(super) fn acquire(
         self: &Arc<Self>,
         workspace: &WorkspaceKey,
-    ) -> Result<WorkspaceGuard, WorkspaceError> {
+    ) -> Result<WorkspaceHandle, WorkspaceError> {
         let key = workspace.key();
         let shared = self.entry(&key);
-        let mut active = locked(&shared);
+        let mut active = lock(&shared);
         let record = self.record(&key)?;
         let mut record = record.unwrap_or_else(|| WorkspaceRecord::of(workspace));
         record.check(workspace)?;
@@ -184,7 +196,7 @@ impl Inner {
                 true
             }
             // No call has ended since it received the report, so it is reported again.
-            (_, Some(reason)) if active.guards == 0 => {
+            (_, Some(reason)) if active.handles == 0 => {
                 status = RestoreStatus::Reset(reason.clone());
                 false
             }
@@ -198,10 +210,10 @@ impl Inner {
             result.map_err(WorkspaceError::io(DIR_ERROR))?;
             self.put_record(&key, &record)?;
         }
-        active.guards += 1;
+        active.handles += 1;
         drop(active);
         let dir = self.owned.dir(&key);
-        Ok(WorkspaceGuard { dir, status, active: shared, inner: Arc::downgrade(self) })
+        Ok(WorkspaceHandle { dir, status, active: shared, inner: Arc::downgrade(self) })
     }
 
     /// Makes the directory match the record. The caller updates the generation file after it has stored the result.
@@ -211,7 +223,7 @@ impl Inner {
         record: &WorkspaceRecord,
     ) -> io::Result<RestoreStatus> {
         let key = active.key.clone();
-        if active.guards > 0 || self.owned.generation(&key) == Some(record.generation) {
+        if active.handles > 0 || self.owned.generation(&key) == Some(record.generation) {
             return Ok(RestoreStatus::Unchanged);
         }
         active.stamps.clear();
@@ -241,12 +253,15 @@ impl Inner {
         })
     }
 
+    /// Replaces the directory by the files of a snapshot. `list` is the hash of its manifest.
     fn restore(&self, key: &str, list: &str) -> io::Result<()> {
         let store = self.options.store.as_ref();
-        let list = snapshot::list(store, key, list)?;
+        let list = snapshot::manifest(store, key, list)?;
         self.owned.install(key, |dir| snapshot::restore(store, key, &list, dir))
     }
 
+    /// Stores a snapshot unless the files equal the last one, and deletes contents that no snapshot uses. Any label
+    /// but [`IDLE`] clears the report of a loss. Does nothing for a workspace without a record.
     pub(super) fn save(
         &self,
         active: &mut ActiveWorkspace,
@@ -263,7 +278,7 @@ impl Inner {
             record.lost = None;
         }
         // A remaining caller may change a file at any moment.
-        record.is_open = active.guards > 1;
+        record.is_open = active.handles > 1;
         self.put_record(&key, &record)?;
         if is_same {
             return Ok(());
@@ -274,7 +289,7 @@ impl Inner {
         self.remove_unused(active, &record).map_err(WorkspaceError::io(STORE_ERROR))
     }
 
-    /// Deletes contents that no snapshot references.
+    /// Deletes stored contents that no snapshot references.
     fn remove_unused(
         &self,
         active: &mut ActiveWorkspace,
@@ -285,7 +300,7 @@ impl Inner {
         let is_stale = active.lists.keys().any(|list| !lists.contains(list));
         for list in &lists {
             if !active.lists.contains_key(list) {
-                let read = snapshot::list(self.options.store.as_ref(), &active.key, list)?;
+                let read = snapshot::manifest(self.options.store.as_ref(), &active.key, list)?;
                 let hashes =
                     SnapshotManifest::hashes(&read).into_iter().map(str::to_owned).collect();
                 active.lists.insert(list.clone(), hashes);
@@ -300,15 +315,17 @@ impl Inner {
         self.options.store.retain(&active.key, &needed)
     }
 
+    /// Returns true if the directory or its last snapshot has the newest files, and no loss is left to report.
     pub(super) fn is_intact(&self, key: &str) -> Result<bool, WorkspaceError> {
         let shared = self.entry(key);
-        let active = locked(&shared);
+        let active = lock(&shared);
         let Some(record) = self.record(key)? else { return Ok(true) };
-        let is_here = active.guards > 0 || self.owned.generation(key) == Some(record.generation);
-        let is_reported = active.guards > 0 || record.lost.is_none();
+        let is_here = active.handles > 0 || self.owned.generation(key) == Some(record.generation);
+        let is_reported = active.handles > 0 || record.lost.is_none();
         Ok(is_reported && (is_here || !record.is_open))
     }
 
+    /// Deletes the snapshots after the matching one, and restores the directory from it.
     pub(super) fn rewind(
         &self,
         workspace: &WorkspaceKey,
@@ -316,11 +333,11 @@ impl Inner {
     ) -> Result<(), WorkspaceError> {
         let key = workspace.key();
         let shared = self.entry(&key);
-        let mut active = locked(&shared);
+        let mut active = lock(&shared);
         let missing = || WorkspaceError::NoSnapshot(name.to_owned());
         let mut record = self.record(&key)?.ok_or_else(missing)?;
         record.check(workspace)?;
-        if active.guards > 0 {
+        if active.handles > 0 {
             return Err(WorkspaceError::InUse);
         }
         let is_match = |snapshot: &Snapshot| snapshot.label == name || snapshot.turn == name;
@@ -334,14 +351,15 @@ impl Inner {
         result.map_err(WorkspaceError::io(DIR_ERROR))
     }
 
+    /// Deletes the record, the snapshots and the directory of a workspace.
     pub(super) fn delete(&self, workspace: &WorkspaceKey) -> Result<(), WorkspaceError> {
         let key = workspace.key();
         let shared = self.entry(&key);
-        let mut active = locked(&shared);
+        let mut active = lock(&shared);
         if let Some(record) = self.record(&key)? {
             record.check(workspace)?;
         }
-        if active.guards > 0 {
+        if active.handles > 0 {
             return Err(WorkspaceError::InUse);
         }
         self.options.store.delete(&key).map_err(WorkspaceError::io(STORE_ERROR))?;
@@ -349,22 +367,24 @@ impl Inner {
         self.owned.remove(&key).map_err(WorkspaceError::io(DIR_ERROR))
     }
 
+    /// Removes all idle directories, and forgets the state of workspaces without a directory. Returns the number of
+    /// removed directories.
     pub(super) fn remove_idle(&self) -> usize {
-        let all: Vec<_> = locked(&self.active).values().cloned().collect();
-        let removed = all.iter().filter(|active| self.remove_if_idle(&mut locked(active))).count();
+        let all: Vec<_> = lock(&self.active).values().cloned().collect();
+        let removed = all.iter().filter(|active| self.remove_if_idle(&mut lock(active))).count();
         drop(all);
         // An entry that only this table references has no waiting caller.
-        locked(&self.active).retain(|key, active| {
+        lock(&self.active).retain(|key, active| {
             Arc::strong_count(active) > 1 || self.owned.generation(key).is_some()
         });
         removed
     }
 
-    /// Stores and removes one directory if it is idle.
+    /// Stores a snapshot of the directory and deletes it if it has been idle long enough. Returns false if it is kept.
     fn remove_if_idle(&self, active: &mut ActiveWorkspace) -> bool {
         let key = active.key.clone();
         let idle = self.options.env.now().since(active.last_used);
-        if active.guards > 0 || idle < self.options.idle || !self.owned.dir(&key).is_dir() {
+        if active.handles > 0 || idle < self.options.idle || !self.owned.dir(&key).is_dir() {
             return false;
         }
         let is_open = matches!(self.record(&key), Ok(Some(record)) if record.is_open

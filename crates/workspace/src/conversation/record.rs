@@ -10,7 +10,7 @@ use sha2::{Digest, Sha256};
 use super::{WorkspaceError, WorkspaceKey};
 use crate::limits::WORKSPACE_SNAPSHOTS_MAX;
 
-/// Everything that the store knows about one workspace except the files.
+/// Metadata of one workspace in the store: its owner, snapshots and generation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct WorkspaceRecord {
     /// Owner of the workspace. Namespace and conversation are for diagnosis only.
@@ -115,13 +115,13 @@ pub(super) fn key(namespace: &str, conversation: &str) -> String {
     HEXLOWER.encode(&hash.finalize()[..16])
 }
 
-/// Returns the hash of bytes.
+/// Returns the SHA-256 of bytes in hexadecimal.
 pub(super) fn hash(bytes: &[u8]) -> String {
     HEXLOWER.encode(&Sha256::digest(bytes))
 }
 
 impl Snapshot {
-    /// Returns the turn, or the label of a call without a turn.
+    /// Returns the turn of the snapshot, or its label if the call has no turn.
     fn turn(&self) -> &str {
         if self.turn.is_empty() { &self.label } else { &self.turn }
     }
@@ -168,7 +168,7 @@ impl WorkspaceRecord {
 }
 
 impl SnapshotManifest {
-    /// Returns the hashes of all contents.
+    /// Returns the hashes of all contents that the files of the manifest refer to.
     pub(super) fn hashes(&self) -> BTreeSet<&str> {
         let hashes = self.0.values().filter_map(|entry| match entry {
             ManifestEntry::File { hash, .. } => Some(hash.as_str()),

@@ -11,7 +11,8 @@ use super::snapshot_store::SnapshotStore;
 use super::tree::{self, ScanEntry};
 use super::{WorkspaceError, WorkspaceOptions};
 
-/// Stores the content of a directory. Reads only files that changed since the last snapshot.
+/// Stores the manifest of a directory and the contents of its files. Reads only files that changed since the last
+/// snapshot. Fails if the directory exceeds the limits of the options.
 pub(super) fn create(
     options: &WorkspaceOptions,
     active: &mut ActiveWorkspace,
@@ -46,7 +47,7 @@ pub(super) fn create(
     })
 }
 
-/// A snapshot that is being created.
+/// Builds the manifest of a snapshot and checks the limits.
 struct SnapshotBuilder<'a> {
     options: &'a WorkspaceOptions,
     active: &'a mut ActiveWorkspace,
@@ -57,6 +58,8 @@ struct SnapshotBuilder<'a> {
 }
 
 impl SnapshotBuilder<'_> {
+    /// Adds an entry to the manifest. Reads and stores the content of a file that changed. Fails if a limit is
+    /// exceeded.
     fn add(&mut self, path: String, scanned: ScanEntry) -> io::Result<()> {
         let WorkspaceOptions { files_max, bytes_max, .. } = self.options;
         if self.list.0.len() >= *files_max {
@@ -93,6 +96,7 @@ impl SnapshotBuilder<'_> {
         Ok(())
     }
 
+    /// Records the exceeded limit and returns it as an error.
     fn refuse(&mut self, excess: String) -> io::Result<()> {
         let error = io::Error::other(excess.clone());
         self.excess = Some(excess);
@@ -100,8 +104,8 @@ impl SnapshotBuilder<'_> {
     }
 }
 
-/// Returns the manifest of a snapshot.
-pub(super) fn list(
+/// Returns the manifest with this hash. Fails if it is missing or invalid.
+pub(super) fn manifest(
     store: &dyn SnapshotStore,
     key: &str,
     name: &str,
@@ -109,7 +113,7 @@ pub(super) fn list(
     Ok(serde_json::from_slice(&content(store, key, name)?)?)
 }
 
-/// Fills a directory that no other code uses yet.
+/// Creates the files of a manifest in a directory that no other code uses yet.
 pub(super) fn restore(
     store: &dyn SnapshotStore,
     key: &str,
@@ -132,7 +136,7 @@ pub(super) fn restore(
     Ok(())
 }
 
-/// Returns a content. Fails if it does not match its hash.
+/// Returns a stored content. Fails if it is missing or does not match its hash.
 fn content(store: &dyn SnapshotStore, key: &str, name: &str) -> io::Result<Vec<u8>> {
     let bytes = store.content(key, name)?.ok_or(io::ErrorKind::NotFound)?;
     match hash(&bytes) == name {

@@ -10,13 +10,13 @@ use std::path::{Path, PathBuf};
 ///
 /// All methods are called on threads that may block. Keys and hashes are lower-case hexadecimal digits.
 pub trait SnapshotStore: Send + Sync + 'static {
-    /// Returns the record of a workspace.
+    /// Returns the record of a workspace. `None` if there is none.
     fn record(&self, key: &str) -> io::Result<Option<Vec<u8>>>;
 
     /// Replaces the record of a workspace atomically.
     fn put_record(&self, key: &str, record: &[u8]) -> io::Result<()>;
 
-    /// Returns a content of a workspace.
+    /// Returns a content of a workspace by its hash. `None` if it is not stored.
     fn content(&self, key: &str, hash: &str) -> io::Result<Option<Vec<u8>>>;
 
     /// Stores a content unless it exists.
@@ -36,15 +36,17 @@ pub struct DirSnapshotStore {
 }
 
 impl DirSnapshotStore {
-    /// Uses this directory. It is created when it is needed.
+    /// Creates a store in a directory. The directory is created by the first write.
     pub fn new(dir: impl Into<PathBuf>) -> Self {
         Self { dir: dir.into() }
     }
 
+    /// Returns the path of a workspace's record.
     fn record_path(&self, key: &str) -> PathBuf {
         self.dir.join(key).join("record.json")
     }
 
+    /// Returns the path of the directory with a workspace's contents.
     fn contents(&self, key: &str) -> PathBuf {
         self.dir.join(key).join("contents")
     }
@@ -99,6 +101,7 @@ fn write_durably(path: &Path, bytes: &[u8]) -> io::Result<()> {
     File::open(dir)?.sync_all()
 }
 
+/// Converts a missing file to `None`.
 fn optional<T>(result: io::Result<T>) -> io::Result<Option<T>> {
     match result {
         Ok(value) => Ok(Some(value)),

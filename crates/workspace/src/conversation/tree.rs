@@ -55,6 +55,8 @@ pub(super) fn walk(
     scan_dir(&dir, Path::new(""), 0, visit)
 }
 
+/// Visits the entries of an open directory recursively. Fails below [`WORKSPACE_DEPTH_MAX`] levels. Entries that
+/// disappear are skipped.
 fn scan_dir(
     dir: &OwnedFd,
     path: &Path,
@@ -89,13 +91,15 @@ fn scan_dir(
     Ok(())
 }
 
+/// Returns true for the error of an entry that was removed or replaced.
 fn is_gone(error: &io::Error) -> bool {
     let raw = error.raw_os_error().map(rustix::io::Errno::from_raw_os_error);
     let errors = [rustix::io::Errno::NOENT, rustix::io::Errno::LOOP, rustix::io::Errno::NOTDIR];
     raw.is_some_and(|raw| errors.contains(&raw))
 }
 
-/// Examines a name in a directory. Opens it if it is a directory.
+/// Examines a name in a directory without following links. Opens it if it is a file or a directory. `None` for other
+/// file types.
 fn scan_entry(
     dir: BorrowedFd<'_>,
     name: &std::ffi::CStr,
@@ -127,6 +131,7 @@ fn scan_entry(
 }
 
 impl FileStamp {
+    /// Returns the stamp of a file from its metadata.
     fn of(stat: &Stat) -> Self {
         Self {
             inode: stat.st_ino,
@@ -142,7 +147,8 @@ impl FileStamp {
     }
 }
 
-/// Reads a file that may grow during the read.
+/// Reads a file completely. Fails with [`io::ErrorKind::FileTooLarge`] if it has more than `bytes_max` bytes, also if
+/// it grows during the read.
 pub(super) fn read(file: File, bytes_max: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     file.take(bytes_max.saturating_add(1)).read_to_end(&mut bytes)?;
@@ -176,11 +182,12 @@ pub(super) fn create(
     }
 }
 
-/// Sets the permissions of a directory after its content was created.
+/// Sets the permissions of a directory. Called after its content was created, because they may forbid that.
 pub(super) fn finish_dir(root: &Path, path: &str, mode: u32) -> io::Result<()> {
     fs::set_permissions(root.join(relative_path(path)?), fs::Permissions::from_mode(mode & MODE))
 }
 
+/// Decodes a path of a manifest. Fails if it is empty or leaves the workspace.
 fn relative_path(path: &str) -> io::Result<PathBuf> {
     let bytes: Vec<u8> = percent_decode_str(path).collect();
     let path = PathBuf::from(std::ffi::OsString::from_vec(bytes));
@@ -191,6 +198,7 @@ fn relative_path(path: &str) -> io::Result<PathBuf> {
     Err(io::Error::new(io::ErrorKind::InvalidData, "a path of the snapshot leaves the workspace"))
 }
 
+/// Percent-encodes a path for a manifest.
 fn encoded(bytes: &[u8]) -> String {
     percent_encode(bytes, ENCODED).to_string()
 }

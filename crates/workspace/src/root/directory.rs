@@ -28,7 +28,8 @@ pub struct DirectoryEntries {
 }
 
 impl DirectoryEntries {
-    /// Reads the entries. The descriptor remains usable.
+    /// Reads the entries of a directory, sorted by name, without temporary files. More than [`DIRECTORY_ENTRIES_MAX`]
+    /// entries are cut. The descriptor remains usable.
     pub fn read(directory: &OwnedFd, path: &WorkspacePath) -> Result<Self> {
         let failed = |error: rustix::io::Errno| Error::io(path, error);
         let mut entries = Vec::new();
@@ -55,6 +56,7 @@ impl DirectoryEntries {
     }
 }
 
+/// Returns the file type of a name in a directory. [`FileType::Unknown`] if it cannot be determined.
 fn kind_of(directory: BorrowedFd<'_>, name: &[u8]) -> FileType {
     statat(directory, name, AtFlags::SYMLINK_NOFOLLOW)
         .map_or(FileType::Unknown, |stat| FileType::from_raw_mode(stat.st_mode))

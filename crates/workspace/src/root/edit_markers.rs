@@ -22,7 +22,8 @@ const BYTES_MAX: usize = 2_048;
 pub struct EditMarkers(Vec<String>);
 
 impl EditMarkers {
-    /// Returns the markers of an open file. `None` if the file system does not support extended attributes.
+    /// Returns the markers of an open file. Empty if it has none. `None` if the file system does not support extended
+    /// attributes.
     pub fn read(file: impl AsFd) -> Option<Self> {
         let mut bytes = [0u8; BYTES_MAX];
         let length = match fgetxattr(file, NAME, &mut bytes) {
@@ -35,7 +36,7 @@ impl EditMarkers {
         Some(Self(keys.take(KEYS_MAX).map(str::to_owned).collect()))
     }
 
-    /// Adds a key.
+    /// Adds a key as the newest, and drops the oldest if there are too many.
     #[must_use]
     pub fn with(mut self, key: &EffectKey) -> Self {
         self.0.insert(0, key.as_str().to_owned());
@@ -43,12 +44,12 @@ impl EditMarkers {
         self
     }
 
-    /// True if the markers contain the key of an edit.
+    /// Returns true if the markers contain the key of the edit.
     pub fn contains(&self, key: &EffectKey) -> bool {
         self.0.iter().any(|known| known == key.as_str())
     }
 
-    /// Stores the markers in a file. If that fails, the edit is verified by its content.
+    /// Stores the markers in a file if there are any. An error is ignored: the edit is then verified by its content.
     pub(super) fn write(&self, file: impl AsFd) {
         if !self.0.is_empty() {
             fsetxattr(file, NAME, self.0.join("\n").as_bytes(), XattrFlags::empty()).ok();

@@ -35,7 +35,8 @@ pub(super) enum OpenMethod {
 }
 
 impl OpenMethod {
-    /// Returns the best method of this system. Tries it, because a sandbox may block the system call.
+    /// Returns the best method of this system: `openat2`, or [`OpenMethod::ByComponent`] if opening `root` with it
+    /// fails, because a sandbox may block the system call.
     pub(super) fn of(root: BorrowedFd<'_>) -> Self {
         #[cfg(target_os = "linux")]
         if Self::Beneath.open(root, &WorkspacePath::root(), PATH_ONLY).is_ok() {
@@ -60,6 +61,7 @@ impl OpenMethod {
     }
 }
 
+/// Opens a path with `openat2`, which the kernel confines to the root. Links inside of the root are followed.
 #[cfg(target_os = "linux")]
 fn beneath(root: BorrowedFd<'_>, path: &WorkspacePath, flags: OFlags) -> Result<OwnedFd, Errno> {
     use rustix::fs::{ResolveFlags, openat2};
@@ -74,6 +76,7 @@ fn beneath(root: BorrowedFd<'_>, path: &WorkspacePath, flags: OFlags) -> Result<
     }
 }
 
+/// Opens a path one directory at a time. Fails with [`Errno::LOOP`] or [`Errno::NOTDIR`] for any link.
 fn open_by_component(
     root: BorrowedFd<'_>,
     path: &WorkspacePath,

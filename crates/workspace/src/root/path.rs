@@ -57,7 +57,7 @@ impl WorkspacePath {
         if self.is_root() { "." } else { &self.text }
     }
 
-    /// True for the root of the workspace.
+    /// Returns true for the root of the workspace.
     pub fn is_root(&self) -> bool {
         self.text.is_empty()
     }

@@ -1,7 +1,8 @@
 //! Atomic replacement of a file.
 //!
 //! Invariant: the content is written to a temporary file in the same directory, made durable, and renamed. A crash
-//! leaves the old content or the new one. A link or a file with several names is replaced and not written through.
+//! leaves the old content or the new one. A symbolic link is refused. If a file has several hard links, only this name
+//! gets the new content.
 
 use std::fs::File;
 use std::io::Write;
@@ -17,7 +18,7 @@ use rustix::io::Errno;
 use super::edit_markers::EditMarkers;
 use super::open::open_in;
 use super::path::WorkspacePath;
-use super::{WorkspaceRoot, check_cancelled, open_error, other_kind};
+use super::{WorkspaceRoot, check_cancelled, open_error, wrong_type_error};
 use crate::error::{Error, Result};
 use tokio_util::sync::CancellationToken;
 
@@ -46,28 +47,30 @@ pub struct Replacement<'a> {
     pub markers: Option<EditMarkers>,
 }
 
-/// True for the name of a temporary file.
+/// Returns true for the name of a temporary file.
 pub(super) fn is_temp_file(name: &[u8]) -> bool {
     name.starts_with(TEMP_PREFIX.as_bytes()) && name.ends_with(TEMP_SUFFIX.as_bytes())
 }
 
 impl WorkspaceRoot {
-    /// Replaces a file, or creates it with its parent directories.
+    /// Replaces a file and keeps its permissions. If [`Replacement::expected`] is `None`, creates a missing file with
+    /// its parent directories. Fails with [`Error::Changed`] if the file is not the expected version. Does not lock:
+    /// the caller holds [`WorkspaceRoot::lock_changes`].
     pub fn replace(
         &self,
         path: &WorkspacePath,
         replacement: Replacement<'_>,
         cancel: &CancellationToken,
     ) -> Result<()> {
-        self.may_write()?;
+        self.require_write()?;
         let Some((parent, name)) = path.split() else {
-            return Err(other_kind(path, FileType::Directory, "a file"));
+            return Err(wrong_type_error(path, FileType::Directory, "a file"));
         };
         if is_temp_file(name.as_bytes()) {
             return Err(Error::Argument(format!("`{path}` is a reserved name")));
         }
         let directory = match replacement.expected {
-            Some(_) => self.resolve(&parent, OFlags::RDONLY | OFlags::DIRECTORY)?,
+            Some(_) => self.open_path(&parent, OFlags::RDONLY | OFlags::DIRECTORY)?,
             None => self.make_directory(&parent)?,
         };
         let failed = |error: Errno| Error::io(path, error);
@@ -115,7 +118,7 @@ impl WorkspaceRoot {
         if let Some(old) = &old {
             let kind = FileType::from_raw_mode(old.st_mode);
             if kind != FileType::RegularFile {
-                return Err(other_kind(path, kind, "a file"));
+                return Err(wrong_type_error(path, kind, "a file"));
             }
         }
         match (expected, &old) {
@@ -155,7 +158,8 @@ impl WorkspaceRoot {
     }
 }
 
-/// True if the file was not written between two reads of its metadata.
+/// Returns true if two reads of metadata show the same inode, size and times of change: the file was not written in
+/// between.
 fn is_unchanged(a: &Stat, b: &Stat) -> bool {
     let key = |stat: &Stat| {
         (stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime, stat.st_mtime_nsec, stat.st_ctime)
@@ -172,6 +176,7 @@ struct TempFile<'a> {
 }
 
 impl<'a> TempFile<'a> {
+    /// Creates an empty temporary file with a random name.
     fn create(directory: &'a OwnedFd) -> std::result::Result<Self, Errno> {
         let name = format!("{TEMP_PREFIX}{:016x}{TEMP_SUFFIX}", Env::system().random());
         let flags =
@@ -180,6 +185,7 @@ impl<'a> TempFile<'a> {
         Ok(Self { directory, name, file, is_renamed: false })
     }
 
+    /// Renames the file within its directory, in place of an existing file with that name.
     fn rename_to(mut self, name: &str) -> std::result::Result<(), Errno> {
         renameat(self.directory, &*self.name, self.directory, name)?;
         self.is_renamed = true;

@@ -11,7 +11,8 @@ use crate::root::excerpt;
 pub struct Glob(GlobMatcher);
 
 impl Glob {
-    /// Parses a glob. A glob without a slash matches names at any depth.
+    /// Parses a glob. `*` does not match a slash. A glob without a slash matches names at any depth; a leading slash
+    /// anchors it to the start of the walk.
     pub fn parse(glob: &str) -> Result<Self> {
         if glob.len() > GLOB_BYTES_MAX {
             return Err(Error::Argument(format!("the glob is longer than {GLOB_BYTES_MAX} bytes")));
@@ -28,7 +29,7 @@ impl Glob {
         Ok(Self(built.compile_matcher()))
     }
 
-    /// True if the path matches.
+    /// Returns true if the path matches.
     pub fn matches(&self, path: &str) -> bool {
         self.0.is_match(path)
     }

@@ -20,7 +20,7 @@ pub(super) struct IgnoreRules {
 }
 
 impl IgnoreRules {
-    /// Reads the rules of the ancestors of a directory.
+    /// Reads the ignore files of all ancestors of a directory, without the directory itself.
     pub(super) fn of_ancestors(workspace: &WorkspaceRoot, path: &WorkspacePath) -> Self {
         let mut rules = Self { levels: Vec::new() };
         let mut directory_path = WorkspacePath::root();
@@ -51,7 +51,7 @@ impl IgnoreRules {
         self.levels.pop();
     }
 
-    /// True if the rules exclude the path. The nearest rule decides.
+    /// Returns true if the rules exclude the path. The nearest rule decides.
     pub(super) fn is_ignored(&self, path: &str, is_directory: bool) -> bool {
         for rules in self.levels.iter().rev().flatten() {
             match rules.matched(path, is_directory) {
@@ -64,6 +64,7 @@ impl IgnoreRules {
     }
 }
 
+/// Returns the first [`IGNORE_FILE_BYTES_MAX`] bytes of an ignore file. `None` if it is not a readable regular file.
 fn read(directory: BorrowedFd<'_>, name: &str) -> Option<String> {
     let opened = open_in(directory, name, OFlags::RDONLY | OFlags::NONBLOCK).ok()?;
     let stat = fstat(&opened).ok()?;

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use provost_core::Env;
 use provost_workspace::conversation::{
-    ConversationWorkspaces, RestoreStatus, SnapshotLabel, WorkspaceError, WorkspaceGuard,
+    ConversationWorkspaces, RestoreStatus, SnapshotLabel, WorkspaceError, WorkspaceHandle,
     WorkspaceKey, WorkspaceOptions,
 };
 use provost_workspace::limits::WORKSPACE_SNAPSHOTS_MAX;
@@ -48,7 +48,7 @@ async fn remove_idle(workspaces: &ConversationWorkspaces, env: &Env) -> usize {
     workspaces.remove_idle().await
 }
 
-async fn acquire(workspaces: &ConversationWorkspaces) -> WorkspaceGuard {
+async fn acquire(workspaces: &ConversationWorkspaces) -> WorkspaceHandle {
     workspaces.acquire(&anna()).await.unwrap()
 }
 

@@ -86,7 +86,7 @@ impl BwrapBuilder {
         Ok(Some(SandboxSpec { sandbox, limits, workspace: workspace.transpose()?, root }))
     }
 
-    /// Starts a command in a warm sandbox.
+    /// Sends a command to the launcher that waits in a warm sandbox. Fails if the sandbox has ended.
     pub(super) fn start_in_warm(
         &self,
         warm: WarmSandbox,
@@ -114,6 +114,7 @@ impl BwrapBuilder {
         Ok(running)
     }
 
+    /// Starts a sandbox in which the launcher waits for a command.
     async fn create_warm(&self, spec: SandboxSpec) -> Result<WarmSandbox, IsolationError> {
         let cannot = || IsolationError::io("cannot prepare a warm sandbox");
         let (Some(fork_server), Some(launcher)) = (&self.fork_server, &self.launcher) else {

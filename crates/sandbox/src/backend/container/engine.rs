@@ -104,7 +104,7 @@ pub(super) fn name(dir: &JobDir) -> String {
     format!("{PREFIX}{}", dir.name())
 }
 
-/// True if a container belongs to a Provost process that no longer exists.
+/// Returns true if a container belongs to a Provost process that no longer exists.
 fn is_abandoned(name: &str) -> bool {
     name.strip_prefix(PREFIX).is_some_and(is_orphaned)
 }
@@ -115,7 +115,8 @@ pub(super) fn job(name: &str) -> &str {
 }
 
 impl ContainerEngine {
-    /// Finds the engine.
+    /// Finds the engine program of the options, prepares its files and determines its kind by its name. Fails with the
+    /// reason if it is missing or does not support the root file system. Runs no container.
     pub(super) fn open(options: &ContainerOptions, scratch: &ScratchDir) -> Result<Self, String> {
         let program = layout::find_program(options.engine.as_os_str())
             .map_err(|error| format!("{error}; install podman, docker or runc"))?;
@@ -227,7 +228,7 @@ impl ContainerEngine {
         CleanupCommand { program: self.program.clone(), args, dir }
     }
 
-    /// Removes the containers of processes that no longer exist. Blocks.
+    /// Removes the containers of processes that no longer exist. Blocks until the engine has finished.
     pub(super) fn sweep(&self) {
         if self.kind == EngineKind::Runtime {
             // The runtime does not list containers whose creation was interrupted.
@@ -243,6 +244,7 @@ impl ContainerEngine {
         abandoned.for_each(|name| self.cleanup_command(name).run());
     }
 
+    /// Returns a command that runs the engine with only the inherited environment variables that it needs.
     fn command(&self) -> Command {
         let mut command = Command::new(&self.program);
         command.args(&self.args).env_clear().current_dir("/");
@@ -251,7 +253,8 @@ impl ContainerEngine {
         command
     }
 
-    /// Adds the arguments for isolation, the root and the command.
+    /// Adds the arguments for isolation, the root file system and the command. Writes the variables of the command to
+    /// a file in `dir`.
     fn add_run_args(
         &self,
         command: &mut Command,
@@ -275,6 +278,7 @@ impl ContainerEngine {
         Ok(())
     }
 
+    /// Writes the configuration of a container for an OCI runtime to `dir`.
     fn bundle(
         &self,
         name: &str,
@@ -288,6 +292,7 @@ impl ContainerEngine {
         )
     }
 
+    /// Returns the engine's argument for the pull policy.
     fn pull(&self) -> &'static str {
         match self.pull {
             PullPolicy::Never => "--pull=never",

@@ -27,7 +27,7 @@ pub(super) fn waiting_shell() -> ContainerCommand {
     }
 }
 
-/// Starts a program in a warm container.
+/// Sends a program to the shell that waits in a warm container. Fails if the container has ended.
 pub(super) async fn start(
     running: &mut SandboxedProcess,
     command: &ContainerCommand,

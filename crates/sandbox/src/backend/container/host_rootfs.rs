@@ -15,7 +15,7 @@ pub(super) struct HostRootfs {
 }
 
 impl HostRootfs {
-    /// Creates the mount points.
+    /// Creates a directory with the mount points, below `scratch`.
     pub(super) fn create_mount_points(scratch: &Path) -> io::Result<Self> {
         let root = scratch.join("machine");
         for dir in ["proc", "sys", "dev", "tmp", "etc", "run", "workspace"] {
@@ -47,10 +47,12 @@ impl HostRootfs {
         Ok(Self { root, binds })
     }
 
+    /// Returns the directory with the mount points.
     pub(super) fn root(&self) -> &Path {
         &self.root
     }
 
+    /// Returns the bind mounts: the directory of the machine and its path in the container.
     pub(super) fn binds(&self) -> &[(PathBuf, PathBuf)] {
         &self.binds
     }
@@ -64,6 +66,7 @@ impl HostRootfs {
     }
 }
 
+/// Returns where an absolute path of the container is in `root`.
 fn inside(root: &Path, path: &Path) -> PathBuf {
     root.join(path.strip_prefix("/").unwrap_or(path))
 }

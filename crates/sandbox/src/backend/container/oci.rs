@@ -88,6 +88,7 @@ pub(super) fn process(spec: &ContainerSpec, command: &ContainerCommand) -> Value
     })
 }
 
+/// Returns the `rlimits` section.
 fn rlimits(limits: &ResourceLimits) -> Value {
     let limit = |name: &str, value: u64| json!({ "type": name, "hard": value, "soft": value });
     json!([
@@ -137,6 +138,7 @@ pub(super) fn config(
     })
 }
 
+/// Returns the memory limit. Swap counts if the kernel can count it.
 fn memory(limits: &ResourceLimits) -> Value {
     let counts_swap = Path::new("/sys/fs/cgroup/memory/memory.memsw.limit_in_bytes").exists()
         || Path::new("/sys/fs/cgroup/cgroup.controllers").exists();
@@ -146,6 +148,8 @@ fn memory(limits: &ResourceLimits) -> Value {
     }
 }
 
+/// Returns the `mounts` section: system directories of a new container, the root of the machine if it is used, and the
+/// workspace.
 fn mounts(spec: &ContainerSpec, host_rootfs: Option<&HostRootfs>) -> Value {
     let of = |to: &str, kind: &str, options: &[&str]| json!({ "destination": to, "type": kind, "source": kind, "options": options });
     let size = format!("size={}", spec.limits.tmp_bytes);

@@ -119,14 +119,17 @@ fn jump_to_second(values: &[u32]) -> BpfProgram {
     values.iter().enumerate().map(|(at, value)| branch(IF_EQUAL, *value, offset(at), 0)).collect()
 }
 
+/// Emits the return of a value.
 fn result(value: u32) -> BpfProgram {
     vec![step(RETURN, value)]
 }
 
+/// Returns an instruction without jumps.
 fn step(code: u16, k: u32) -> sock_filter {
     sock_filter { code, jt: 0, jf: 0, k }
 }
 
+/// Returns an instruction that jumps forward by `jt` or `jf` instructions.
 fn branch(code: u16, k: u32, jt: u8, jf: u8) -> sock_filter {
     sock_filter { code, jt, jf, k }
 }

@@ -171,7 +171,7 @@ impl ToolCommand<'_> {
                 Err(ToolContractError::final_failure(output.to_text()))
             }
             Ok(output) => Ok(output.to_text()),
-            Err(error) => Err(error.fault()),
+            Err(error) => Err(error.to_contract_error()),
         })
     }
 }
