@@ -134,29 +134,33 @@ pub(crate) struct RequestBuilder {
 }
 
 impl RequestBuilder {
+    /// Creates a request without a body and headers.
     pub(crate) fn new(method: Method, path: impl Into<String>) -> Self {
         Self { method, path: path.into(), body: None, headers: Vec::new() }
     }
 
+    /// Creates a `GET` request.
     pub(crate) fn get(path: impl Into<String>) -> Self {
         Self::new(Method::GET, path)
     }
 
+    /// Creates a `POST` request without a body.
     pub(crate) fn post(path: impl Into<String>) -> Self {
         Self::new(Method::POST, path)
     }
 
+    /// Creates a `DELETE` request.
     pub(crate) fn delete(path: impl Into<String>) -> Self {
         Self::new(Method::DELETE, path)
     }
 
-    /// Adds the fields of a struct as the query.
+    /// Appends the fields of a struct to the path as the query. Absent fields are omitted.
     pub(crate) fn query(mut self, fields: &impl Serialize) -> Result<Self, ApiError> {
         self.path.push_str(&query(fields)?);
         Ok(self)
     }
 
-    /// Sends the idempotency key of the body also as a header, so that proxies can read it.
+    /// Sends the idempotency key of the body also as a header, so that proxies can read it. Does nothing for `None`.
     pub(crate) fn idempotency_key(self, key: Option<&str>) -> Result<Self, ApiError> {
         match key {
             Some(key) if !key.is_empty() && key.bytes().all(|byte| byte.is_ascii_graphic()) => {
@@ -167,6 +171,7 @@ impl RequestBuilder {
         }
     }
 
+    /// Sets the body to a value as JSON.
     pub(crate) fn body(mut self, body: &impl Serialize) -> Result<Self, ApiError> {
         let json =
             serde_json::to_vec(body).map_err(|error| ApiError::Unreadable(error.to_string()))?;
@@ -174,6 +179,7 @@ impl RequestBuilder {
         Ok(self)
     }
 
+    /// Adds a header. Fails if the value is not valid in a header.
     pub(crate) fn header(mut self, name: HeaderName, value: &str) -> Result<Self, ApiError> {
         let value = HeaderValue::from_str(value).map_err(|_error| {
             ApiError::invalid(format!("the value is not valid in the header `{name}`"))
@@ -189,7 +195,7 @@ impl Client {
         Self { transport: Arc::new(transport), namespace, token: None }
     }
 
-    /// Sets the API token.
+    /// Sets the API token that every request sends. Fails if it is not valid in a header.
     pub fn with_token(mut self, token: &str) -> Result<Self, ApiError> {
         let request = RequestBuilder::new(Method::GET, "")
             .header(AUTHORIZATION, &format!("Bearer {token}"))?;
@@ -200,12 +206,12 @@ impl Client {
         Ok(self)
     }
 
-    /// Returns the namespace.
+    /// Returns the namespace that the client works in.
     pub fn namespace(&self) -> &Namespace {
         &self.namespace
     }
 
-    /// Sets the namespace.
+    /// Returns the client for another namespace.
     #[must_use]
     pub fn with_namespace(mut self, namespace: Namespace) -> Self {
         self.namespace = namespace;
@@ -217,7 +223,8 @@ impl Client {
         format!("/v1/namespaces/{}/{rest}", self.namespace)
     }
 
-    /// Returns a path within the namespace that contains an encoded name, such as `agents/{name}`.
+    /// Returns a path within the namespace that contains an encoded name, such as `agents/{name}`. Fails for an empty
+    /// name and for dot segments.
     pub(crate) fn named_path(
         &self,
         noun: &str,
@@ -227,7 +234,8 @@ impl Client {
         Ok(self.path(&format!("{noun}/{}{rest}", segment(name)?)))
     }
 
-    /// Sends a request. A response without success becomes an error.
+    /// Sends a request and returns when the head of the response has arrived. A response without success becomes an
+    /// error.
     pub(crate) async fn send(
         &self,
         request: RequestBuilder,
@@ -262,7 +270,7 @@ impl Client {
         }
     }
 
-    /// Sends a request and parses the response.
+    /// Sends a request and parses the complete response as JSON.
     pub(crate) async fn call<T: DeserializeOwned>(
         &self,
         request: RequestBuilder,
@@ -273,7 +281,7 @@ impl Client {
         serde_json::from_slice(body).map_err(|error| ApiError::Unreadable(error.to_string()))
     }
 
-    /// Sends a request whose response has no content.
+    /// Sends a request and ignores the body of its response.
     pub(crate) async fn call_without_result(
         &self,
         request: RequestBuilder,
@@ -293,6 +301,7 @@ fn not_a_problem(status: http::StatusCode) -> ApiError {
     ApiError::Transport(TransportError { kind, message })
 }
 
+/// Reads a complete body. Fails if it is larger than [`RESPONSE_BYTES_MAX`].
 async fn read(mut body: BodyStream) -> Result<Bytes, ApiError> {
     let mut bytes = BytesMut::new();
     while let Some(chunk) = body.try_next().await? {

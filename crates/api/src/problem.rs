@@ -30,9 +30,9 @@ pub struct Problem {
     pub retry_after_ms: Option<u64>,
 }
 
-/// An error response in the format of RFC 9457. Programs branch on `code`; `detail` is for users.
+/// The serialized form of a [`Problem`], with its derived members.
 #[derive(Serialize, JsonSchema)]
-struct Document<'a> {
+struct ProblemDocument<'a> {
     /// URI of the error code.
     #[serde(rename = "type")]
     type_uri: String,
@@ -60,7 +60,7 @@ struct Document<'a> {
 
 impl Serialize for Problem {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let document = Document {
+        let document = ProblemDocument {
             type_uri: self.type_uri(),
             title: self.title(),
             status: self.status,
@@ -81,7 +81,7 @@ impl JsonSchema for Problem {
     }
 
     fn json_schema(schemas: &mut SchemaGenerator) -> Schema {
-        Document::json_schema(schemas)
+        ProblemDocument::json_schema(schemas)
     }
 }
 
@@ -111,14 +111,14 @@ impl Problem {
         }
     }
 
-    /// Sets the HTTP status. HTTP distinguishes invalid requests more finely than the error kinds do.
+    /// Replaces the HTTP status, because HTTP distinguishes invalid requests more finely than the error kinds do.
     #[must_use]
     pub fn status(mut self, status: u16) -> Self {
         self.status = status;
         self
     }
 
-    /// Adds an invalid field.
+    /// Adds an invalid field. Earlier ones remain.
     #[must_use]
     pub fn field(mut self, field: impl Into<String>, problem: impl Into<String>) -> Self {
         self.fields.push(FieldProblem { field: field.into(), problem: problem.into() });
@@ -147,6 +147,7 @@ impl From<ErrorInfo> for Problem {
     }
 }
 
+/// Returns the published short name of a kind.
 fn title(kind: ErrorKind) -> &'static str {
     match kind {
         ErrorKind::Invalid => "The request is invalid",

@@ -26,6 +26,7 @@ impl LocalBus {
         Self::default()
     }
 
+    /// Locks the channels by topic.
     fn channels(&self) -> MutexGuard<'_, HashMap<Topic, Sender<Message>>> {
         // Nothing that can panic runs under this lock.
         self.channels.lock().unwrap_or_else(PoisonError::into_inner)

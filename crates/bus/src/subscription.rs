@@ -35,7 +35,7 @@ impl Subscription {
         }
     }
 
-    /// Returns the next message that is already available.
+    /// Returns the next message that has already arrived. `None` if there is none.
     pub fn try_recv(&mut self) -> Option<Result<Message, Lagged>> {
         match self.receiver.try_recv() {
             Ok(message) => Some(Ok(message)),

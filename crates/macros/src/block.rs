@@ -4,12 +4,13 @@ use proc_macro2::TokenStream;
 use quote::{quote, quote_spanned};
 use syn::{FnArg, ImplItem, ImplItemFn, ItemImpl, Path, Receiver, ReceiverKind, Type};
 
-use crate::definition::{ToolDefinition, cfgs, private_path};
+use crate::definition::{ParsedTool, cfgs, private_path};
 use crate::diagnostics::Diagnostics;
 use crate::emit;
 use crate::options::{OptionSite, Options};
 
 /// Expands `#[tool]` on an impl block. Removes the attributes of the macro and adds the methods that return the tools.
+/// Fails if a method is not a valid tool, or if there is no tool.
 pub(crate) fn expand(options: TokenStream, mut block: ItemImpl) -> syn::Result<TokenStream> {
     let mut diagnostics = Diagnostics::default();
     let options = Options::parse(OptionSite::Block, options, &mut diagnostics);
@@ -44,16 +45,17 @@ pub(crate) fn expand(options: TokenStream, mut block: ItemImpl) -> syn::Result<T
         ));
     }
     let private = private_path(options.krate.as_ref());
-    Ok(write(&block, &private, &tools))
+    Ok(generate(&block, &private, &tools))
 }
 
-/// Reads a method. Returns `None` if it is not a tool.
+/// Reads a method and removes the attributes of the macro from it. Returns `None` for a method with `#[tool(skip)]`
+/// and for a function without `self` and without `#[tool]`.
 fn read_method(
     method: &mut ImplItemFn,
     of_block: &Options,
     index: usize,
     diagnostics: &mut Diagnostics,
-) -> Option<ToolDefinition> {
+) -> Option<ParsedTool> {
     let marked = method.attrs.iter().any(|attr| attr.path().is_ident("tool"));
     let mut options = Options::take(OptionSite::Method, &mut method.attrs, diagnostics);
     if options.skip {
@@ -61,7 +63,7 @@ fn read_method(
     }
     options.krate = of_block.krate.clone();
     match method.sig.inputs.first() {
-        Some(FnArg::Receiver(receiver)) if is_shared(receiver) => {}
+        Some(FnArg::Receiver(receiver)) if is_shared_reference(receiver) => {}
         Some(FnArg::Receiver(receiver)) => {
             diagnostics.error(
                 receiver,
@@ -77,14 +79,16 @@ fn read_method(
         }
         _ => return None,
     }
-    Some(ToolDefinition::read(&method.attrs, &mut method.sig, options, index, diagnostics))
+    Some(ParsedTool::read(&method.attrs, &mut method.sig, options, index, diagnostics))
 }
 
-fn is_shared(receiver: &Receiver) -> bool {
+/// Returns true for `&self` without a lifetime.
+fn is_shared_reference(receiver: &Receiver) -> bool {
     matches!(receiver.kind, ReceiverKind::Reference(_, None, None))
 }
 
-fn write(block: &ItemImpl, private: &Path, tools: &[(syn::Ident, ToolDefinition)]) -> TokenStream {
+/// Generates the block, the structs of the arguments, and the methods `tools` and `into_tools`.
+fn generate(block: &ItemImpl, private: &Path, tools: &[(syn::Ident, ParsedTool)]) -> TokenStream {
     let conditions = cfgs(&block.attrs);
     let self_type: &Type = &block.self_ty;
     let arguments = tools.iter().map(|(_, tool)| emit::arguments(tool));

@@ -10,8 +10,8 @@ use crate::diagnostics::Diagnostics;
 use crate::options::{Options, check_name};
 use crate::param::{self, Param};
 
-/// Definition of one tool.
-pub(crate) struct ToolDefinition {
+/// A function or method with the options of its `#[tool]` attribute.
+pub(crate) struct ParsedTool {
     /// Path of the hidden module with the items that generated code uses.
     pub(crate) private: Path,
     /// Name of the struct of the arguments.
@@ -28,8 +28,9 @@ pub(crate) struct ToolDefinition {
     pub(crate) returns: Span,
 }
 
-impl ToolDefinition {
-    /// Reads a function and removes the attributes of the macro from it. `index` distinguishes the tools of a block.
+impl ParsedTool {
+    /// Reads a function and removes the attributes of the macro from it. Invalid parts are reported to `diagnostics`.
+    /// `index` distinguishes the tools of a block.
     pub(crate) fn read(
         attrs: &[Attribute],
         signature: &mut Signature,
@@ -76,7 +77,7 @@ impl ToolDefinition {
     }
 }
 
-/// Returns the hidden module of the crate that `crate = ".."` names.
+/// Returns the path of the hidden module in the crate that `crate = ".."` names, by default `::provost`.
 pub(crate) fn private_path(krate: Option<&Path>) -> Path {
     match krate {
         Some(krate) => syn::parse_quote!(#krate::__private),
@@ -90,6 +91,7 @@ pub(crate) fn cfgs(attrs: &[Attribute]) -> Vec<Attribute> {
     conditions.cloned().collect()
 }
 
+/// Reports an unsafe, extern, generic or variadic function.
 fn check_signature(signature: &Signature, diagnostics: &mut Diagnostics) {
     if let Safety::Unsafe(token) = &signature.safety {
         diagnostics.error(token, "a tool must be safe to call: a model calls it");

@@ -7,7 +7,7 @@ use quote::ToTokens;
 pub(crate) struct Diagnostics(Option<syn::Error>);
 
 impl Diagnostics {
-    /// Reports an error at a location in the user's code.
+    /// Adds an error at a location in the user's code.
     pub(crate) fn error(&mut self, place: impl ToTokens, message: impl std::fmt::Display) {
         self.push(syn::Error::new_spanned(place, message));
     }
@@ -20,7 +20,7 @@ impl Diagnostics {
         }
     }
 
-    /// Returns all errors combined into one, if there are any.
+    /// Returns all errors combined into one. `Ok` if there is none.
     pub(crate) fn finish(self) -> syn::Result<()> {
         self.0.map_or(Ok(()), Err)
     }

@@ -7,13 +7,13 @@ use proc_macro2::TokenStream;
 use quote::{ToTokens, format_ident, quote, quote_spanned};
 use syn::{Expr, ExprLit, Lit, Path};
 
-use crate::definition::ToolDefinition;
+use crate::definition::ParsedTool;
 use crate::options::{ApprovalOption, DefaultValue};
 use crate::param::{self, Argument, Param};
 
 /// Generates the struct of the arguments and the functions of their default values.
-pub(crate) fn arguments(tool: &ToolDefinition) -> TokenStream {
-    let ToolDefinition { private, arguments, cfgs, .. } = tool;
+pub(crate) fn arguments(tool: &ParsedTool) -> TokenStream {
+    let ParsedTool { private, arguments, cfgs, .. } = tool;
     let serde_path = path_text(private, "serde");
     let schemars_path = path_text(private, "schemars");
     let sent: Vec<&Argument> = tool
@@ -60,8 +60,8 @@ pub(crate) fn arguments(tool: &ToolDefinition) -> TokenStream {
 }
 
 /// Generates an expression for the specification of the tool, which is built once and stored in a static.
-pub(crate) fn spec(tool: &ToolDefinition) -> TokenStream {
-    let ToolDefinition { private, arguments, name, description, options, .. } = tool;
+pub(crate) fn spec(tool: &ParsedTool) -> TokenStream {
+    let ParsedTool { private, arguments, name, description, options, .. } = tool;
     let mut settings = TokenStream::new();
     if let Some(timeout) = options.timeout {
         let millis = u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX);
@@ -106,11 +106,11 @@ pub(crate) fn spec(tool: &ToolDefinition) -> TokenStream {
 /// Generates an expression for the future of a call, from `__permit` and `__cx`. `receiver` precedes the other
 /// parameters.
 pub(crate) fn call_expression(
-    tool: &ToolDefinition,
+    tool: &ParsedTool,
     callee: &TokenStream,
     receiver: &TokenStream,
 ) -> TokenStream {
-    let ToolDefinition { arguments, .. } = tool;
+    let ParsedTool { arguments, .. } = tool;
     let passed = param::call_arguments(&tool.params);
     let wait = tool.is_async.then(|| quote!(.await));
     let converted = quote_spanned! {tool.returns=>
@@ -175,6 +175,7 @@ pub(crate) fn output_conversion(private: &Path) -> TokenStream {
     }
 }
 
+/// Returns true for a doc comment.
 fn is_doc(attr: &syn::Attribute) -> bool {
     attr.path().is_ident("doc")
 }
@@ -189,7 +190,7 @@ fn default_value(value: &Expr) -> TokenStream {
     }
 }
 
-/// Returns a path as the string that derive attributes expect.
+/// Returns the path of an item in the hidden module, as the string that derive attributes expect.
 fn path_text(private: &Path, name: &str) -> String {
     let mut text = private.to_token_stream().to_string();
     text.retain(|c| !c.is_whitespace());

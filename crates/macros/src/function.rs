@@ -4,12 +4,13 @@ use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
 use syn::{Attribute, FnArg, ItemFn};
 
-use crate::definition::ToolDefinition;
+use crate::definition::ParsedTool;
 use crate::diagnostics::Diagnostics;
 use crate::emit;
 use crate::options::{OptionSite, Options};
 
-/// Expands `#[tool]` on a function. Replaces it by a unit struct with the function inside.
+/// Expands `#[tool]` on a function. Replaces it by a unit struct of the same name that implements `Tool` and contains
+/// the function as `call`.
 pub(crate) fn expand(options: TokenStream, mut function: ItemFn) -> syn::Result<TokenStream> {
     let mut diagnostics = Diagnostics::default();
     let options = Options::parse(OptionSite::Function, options, &mut diagnostics);
@@ -18,14 +19,14 @@ pub(crate) fn expand(options: TokenStream, mut function: ItemFn) -> syn::Result<
         diagnostics
             .error(receiver, "a method becomes a tool through `#[tool]` on its `impl` block");
     }
-    let tool =
-        ToolDefinition::read(&function.attrs, &mut function.sig, options, 0, &mut diagnostics);
+    let tool = ParsedTool::read(&function.attrs, &mut function.sig, options, 0, &mut diagnostics);
     diagnostics.finish()?;
-    Ok(write(&tool, function))
+    Ok(generate(&tool, function))
 }
 
-fn write(tool: &ToolDefinition, function: ItemFn) -> TokenStream {
-    let ToolDefinition { private, cfgs, .. } = tool;
+/// Generates the unit struct, its arguments and its implementation of `Tool`.
+fn generate(tool: &ParsedTool, function: ItemFn) -> TokenStream {
+    let ParsedTool { private, cfgs, .. } = tool;
     let ItemFn { attrs, vis, mut sig, block, .. } = function;
     let ident = std::mem::replace(&mut sig.ident, format_ident!("call"));
     let is_doc = |attr: &&Attribute| attr.path().is_ident("doc");

@@ -24,6 +24,7 @@ pub(crate) enum OptionSite {
 }
 
 impl OptionSite {
+    /// Returns the names of the options that the item takes.
     fn known(self) -> &'static [&'static str] {
         match self {
             Self::Function => &[
@@ -51,6 +52,7 @@ impl OptionSite {
         }
     }
 
+    /// Returns the name of the item for error messages.
     fn noun(self) -> &'static str {
         match self {
             Self::Function => "a tool function",
@@ -91,7 +93,7 @@ pub(crate) struct Options {
 }
 
 impl Options {
-    /// Parses the inside of `#[tool(..)]`.
+    /// Parses the inside of `#[tool(..)]`. Errors are reported to `diagnostics`.
     pub(crate) fn parse(
         place: OptionSite,
         tokens: TokenStream,
@@ -104,7 +106,7 @@ impl Options {
         options
     }
 
-    /// Removes the `#[tool]` attributes from a list and parses them.
+    /// Removes the `#[tool]` attributes from a list and parses them. Errors are reported to `diagnostics`.
     pub(crate) fn take(
         place: OptionSite,
         attrs: &mut Vec<Attribute>,
@@ -132,6 +134,7 @@ impl Options {
         self.seen.iter().any(|seen| seen == name)
     }
 
+    /// Parses a comma-separated list of options and sets them.
     fn parse_more(&mut self, place: OptionSite, tokens: TokenStream) -> syn::Result<()> {
         let parser = |input: ParseStream<'_>| {
             while !input.is_empty() {
@@ -145,6 +148,7 @@ impl Options {
         parser.parse2(tokens)
     }
 
+    /// Parses one option and sets it. Fails if its name is unknown, or if it is set twice.
     fn parse_one(&mut self, place: OptionSite, input: ParseStream<'_>) -> syn::Result<()> {
         let key = input.call(Ident::parse_any)?;
         let name = key.to_string();
@@ -183,6 +187,7 @@ impl Options {
         Ok(())
     }
 
+    /// Parses the value of an option and sets it.
     fn parse_value(&mut self, name: &str, value: Expr) -> syn::Result<()> {
         match name {
             "name" => self.name = Some(tool_name(text(&value, "a tool name in quotes")?)?),
@@ -198,7 +203,7 @@ impl Options {
     }
 }
 
-/// Rejects a name that some model vendor does not accept.
+/// Fails for a tool name that some model vendor does not accept.
 pub(crate) fn check_name(name: &str, place: impl ToTokens) -> syn::Result<()> {
     let legal = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     if name.is_empty() || name.len() > NAME_CHARS_MAX || !name.chars().all(legal) {
@@ -210,11 +215,13 @@ pub(crate) fn check_name(name: &str, place: impl ToTokens) -> syn::Result<()> {
     Ok(())
 }
 
+/// Returns the name if it is a valid tool name.
 fn tool_name(name: LitStr) -> syn::Result<LitStr> {
     check_name(&name.value(), &name)?;
     Ok(name)
 }
 
+/// Returns the string literal of an expression. Fails for other expressions.
 fn text(value: &Expr, expected: &str) -> syn::Result<LitStr> {
     match literal(value) {
         Some(Lit::Str(text)) => Ok(text.clone()),
@@ -222,6 +229,7 @@ fn text(value: &Expr, expected: &str) -> syn::Result<LitStr> {
     }
 }
 
+/// Returns the literal of an expression, without invisible groups. `None` for other expressions.
 fn literal(value: &Expr) -> Option<&Lit> {
     match value {
         Expr::Lit(ExprLit { lit, .. }) => Some(lit),
@@ -230,7 +238,7 @@ fn literal(value: &Expr) -> Option<&Lit> {
     }
 }
 
-/// Returns the variant of `EffectClass` with this name.
+/// Returns the variant of `EffectClass` with this name. Fails if there is none.
 fn effect(value: &Expr) -> syn::Result<Ident> {
     let classes = [
         ("pure", "Pure"),
@@ -249,6 +257,7 @@ fn effect(value: &Expr) -> syn::Result<Ident> {
     }
 }
 
+/// Returns the expression. Fails for an empty string literal.
 fn description(value: Expr) -> syn::Result<Expr> {
     if let Some(Lit::Str(text)) = literal(&value)
         && text.value().trim().is_empty()
@@ -259,6 +268,7 @@ fn description(value: Expr) -> syn::Result<Expr> {
     Ok(value)
 }
 
+/// Parses a duration such as `"20s"`. Fails for zero.
 fn duration(value: &Expr) -> syn::Result<Duration> {
     let expected = "a duration in quotes, like \"20s\", \"500ms\", \"2m\" or \"1h\"";
     let text = text(value, expected)?;
@@ -282,6 +292,7 @@ fn duration(value: &Expr) -> syn::Result<Duration> {
     }
 }
 
+/// Parses an integer literal.
 fn number(value: &Expr) -> syn::Result<u32> {
     let parsed = match literal(value) {
         Some(Lit::Int(number)) => LitInt::base10_parse(number).ok(),
@@ -293,6 +304,7 @@ fn number(value: &Expr) -> syn::Result<u32> {
     })
 }
 
+/// Parses `"always"`, `"never"`, a path or a closure.
 fn approval(value: Expr) -> syn::Result<ApprovalOption> {
     let known = match (literal(&value), &value) {
         (Some(Lit::Str(text)), _) => match text.value().as_str() {

@@ -48,6 +48,7 @@ pub(crate) fn read(signature: &mut Signature, diagnostics: &mut Diagnostics) -> 
     params
 }
 
+/// Reads one parameter and removes the attributes of the macro. Returns `None` after an error was reported.
 fn read_one(parameter: &mut PatType, diagnostics: &mut Diagnostics) -> Option<Param> {
     let options = Options::take(OptionSite::Argument, &mut parameter.attrs, diagnostics);
     let for_field = |attr: &mut Attribute| {
@@ -91,7 +92,7 @@ fn read_one(parameter: &mut PatType, diagnostics: &mut Diagnostics) -> Option<Pa
 }
 
 impl Argument {
-    /// Returns true if the argument is optional without an explicit default.
+    /// Returns true if the type of the argument is `Option`.
     pub(crate) fn is_option(&self) -> bool {
         is_named(&self.ty, "Option")
     }
@@ -121,6 +122,7 @@ fn type_error(ty: &Type) -> Option<String> {
     None
 }
 
+/// Returns true if the tokens contain the identifier, also inside groups.
 fn contains_ident(tokens: TokenStream, word: &str) -> bool {
     tokens.into_iter().any(|token| match token {
         TokenTree::Ident(ident) => ident == word,
@@ -138,6 +140,7 @@ fn unwrap_type(ty: &Type) -> &Type {
     }
 }
 
+/// Returns true for a path type whose last segment has this name.
 fn is_named(ty: &Type, name: &str) -> bool {
     match unwrap_type(ty) {
         Type::Path(TypePath { path, .. }) => {
@@ -147,6 +150,7 @@ fn is_named(ty: &Type, name: &str) -> bool {
     }
 }
 
+/// Returns `T` for `Dep<T>`. `None` for other types.
 fn dep(ty: &Type) -> Option<Type> {
     let Type::Path(TypePath { path, .. }) = ty else {
         return None;

@@ -16,12 +16,12 @@ impl Client {
         self.call(RequestBuilder::get(self.path(&format!("deliveries/{id}")))).await
     }
 
-    /// Sends a delivery again.
+    /// Sends a failed, abandoned or unknown delivery again. A message that had arrived after all arrives twice.
     pub async fn retry_delivery(&self, id: DeliveryId) -> Result<Delivery, ApiError> {
         self.call(RequestBuilder::post(self.path(&format!("deliveries/{id}/retry")))).await
     }
 
-    /// Dismisses a delivery, so that it is not sent.
+    /// Dismisses a delivery that has not arrived, so that it is not sent.
     pub async fn dismiss_delivery(&self, id: DeliveryId) -> Result<Delivery, ApiError> {
         self.call(RequestBuilder::post(self.path(&format!("deliveries/{id}/dismiss")))).await
     }

@@ -14,7 +14,7 @@ impl Client {
         self.call(RequestBuilder::get(self.path("classes")).query(query)?).await
     }
 
-    /// Sets the concurrency limit of an execution class. Zero pauses the class.
+    /// Sets the concurrency limit of an execution class and returns the class. Zero pauses the class.
     pub async fn set_concurrency_limit(
         &self,
         key: &str,

@@ -59,7 +59,8 @@ pub struct HttpTransport {
 }
 
 impl HttpTransport {
-    /// Creates a transport without connecting. Plain `http` is valid for loopback addresses only, unless `insecure` is true.
+    /// Creates a transport without connecting. Fails for plain `http` to a host that is not loopback, unless
+    /// `insecure` is true, and for a URL with a user name.
     pub fn new(url: &str, options: &HttpOptions) -> Result<Self, TransportError> {
         let parsed: Url = url.parse().map_err(|error| {
             invalid(format!(
@@ -101,6 +102,7 @@ impl HttpTransport {
         &self.base
     }
 
+    /// Converts an error of a request: connection, timeout or lost connection.
     fn failure(&self, error: &reqwest::Error) -> TransportError {
         let base = &self.base;
         if error.is_connect() {
@@ -140,6 +142,7 @@ impl Transport for HttpTransport {
     }
 }
 
+/// Creates the error of an invalid option.
 fn invalid(message: String) -> TransportError {
     TransportError { kind: ErrorKind::Invalid, message }
 }
@@ -153,16 +156,19 @@ fn cause(error: &reqwest::Error) -> String {
     cause.to_string()
 }
 
+/// Returns true if the URL contains a user name or password.
 fn has_user(url: &Url) -> bool {
     !url.username().is_empty() || url.password().is_some()
 }
 
+/// Returns true if the host is `localhost` or a loopback address.
 fn is_loopback(url: &Url) -> bool {
     let host = url.host_str().unwrap_or_default();
     let bare = host.trim_start_matches('[').trim_end_matches(']');
     host == "localhost" || bare.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
+/// Builds a TLS configuration with the public web roots and the certificates in a file, if any.
 fn tls(cert_file: Option<&Path>) -> Result<rustls::ClientConfig, TransportError> {
     let mut roots = rustls::RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() };
     if let Some(path) = cert_file {

@@ -25,7 +25,7 @@ impl Client {
         self.call(RequestBuilder::get(self.run_path(id, ""))).await
     }
 
-    /// Cancels a run and its children.
+    /// Requests the cancellation of a run and its children. The receipt states whether it was already over.
     pub async fn cancel_run(&self, id: RunId) -> Result<CancelReceipt, ApiError> {
         self.call(RequestBuilder::post(self.run_path(id, "/cancel"))).await
     }
@@ -135,6 +135,7 @@ impl Client {
         self.call(RequestBuilder::get(self.run_path(id, "/deliveries")).query(query)?).await
     }
 
+    /// Returns the path of a run, followed by `rest`.
     fn run_path(&self, id: RunId, rest: &str) -> String {
         self.path(&format!("runs/{id}{rest}"))
     }

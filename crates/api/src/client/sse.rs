@@ -31,6 +31,7 @@ impl From<SseError> for FrameError {
 }
 
 impl FrameError {
+    /// Returns the description of the error.
     pub(super) fn as_str(self) -> &'static str {
         match self {
             Self::Sse(SseError::TooLarge) => "an event of the stream is too large",
@@ -50,7 +51,7 @@ impl EventParser {
         self.0.retry()
     }
 
-    /// Parses a chunk and passes each event that ends in it to `sink`.
+    /// Parses a chunk and passes each event that ends in it to `sink`. An incomplete event is kept for the next chunk.
     pub(super) fn push(
         &mut self,
         chunk: &[u8],
@@ -64,6 +65,7 @@ impl EventParser {
 }
 
 impl Frame {
+    /// Copies a parsed event. Fails if it is not UTF-8.
     fn read(frame: SseFrame<'_>) -> Result<Self, FrameError> {
         let text = |bytes: &[u8]| match std::str::from_utf8(bytes) {
             Ok(text) => Ok(text.to_owned()),

@@ -47,6 +47,7 @@ impl Default for WatchOptions {
     }
 }
 
+/// Query of a stream request.
 #[derive(Serialize)]
 struct StreamQuery<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -85,6 +86,7 @@ pub struct EventStream {
     reconnect_delay: Duration,
 }
 
+/// Connection state of the stream.
 enum State {
     Idle,
     Delayed(Pin<Box<Sleep>>),
@@ -93,6 +95,7 @@ enum State {
     Ended,
 }
 
+/// An open response with its parser and the timer that detects a silent server.
 struct Connection {
     body: BodyStream,
     parser: EventParser,
@@ -100,6 +103,7 @@ struct Connection {
 }
 
 impl EventStream {
+    /// Creates a stream. It connects with the first call of [`EventStream::next`].
     pub(super) fn new(client: Client, path: String, options: WatchOptions) -> Self {
         Self {
             client,
@@ -118,7 +122,8 @@ impl EventStream {
         self.options.after.as_deref()
     }
 
-    /// Returns the next item, or `None` after the end.
+    /// Returns the next item, or `None` after [`StreamItem::End`]. Reconnects after a lost connection from the last
+    /// cursor. Fails after several failures in a row.
     pub async fn next(&mut self) -> Result<Option<StreamItem>, ApiError> {
         std::future::poll_fn(|cx| Pin::new(&mut *self).poll_next(cx)).await.transpose()
     }
@@ -154,6 +159,7 @@ impl EventStream {
         Poll::Ready(Ok(()))
     }
 
+    /// Returns the state in which the stream waits for the response of a new request.
     fn connect(&self) -> Result<State, ApiError> {
         let query = StreamQuery {
             after: self.options.after.as_deref(),
@@ -181,6 +187,8 @@ impl EventStream {
         Ok(State::Delayed(Box::pin(sleep(delay))))
     }
 
+    /// Converts frames into items, adds them to the queue and records the cursor. Ends the stream at
+    /// [`StreamItem::End`].
     fn accept_frames(&mut self, frames: Vec<Frame>) -> Result<(), ApiError> {
         for frame in frames {
             let Some(item) = parse_frame(&frame)? else {
@@ -251,6 +259,7 @@ impl Connection {
     }
 }
 
+/// Returns the connection of a response. Fails if it is not an event stream.
 fn open(response: Response<BodyStream>) -> Result<Connection, ApiError> {
     if !is_event_stream(response.headers()) {
         return Err(ApiError::Unreadable("the response is not an event stream".to_owned()));
@@ -259,11 +268,13 @@ fn open(response: Response<BodyStream>) -> Result<Connection, ApiError> {
     Ok(Connection { body: response.into_body(), parser: EventParser::default(), silence })
 }
 
+/// Returns true for the content type `text/event-stream`.
 fn is_event_stream(headers: &HeaderMap) -> bool {
     let kind = headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
     kind.split(';').next().is_some_and(|kind| kind.trim() == "text/event-stream")
 }
 
+/// Creates the error of a lost connection, which a retry can solve.
 fn connection_lost(message: &str) -> ApiError {
     let kind = provost_core::ErrorKind::Unavailable;
     ApiError::Transport(super::TransportError { kind, message: message.to_owned() })
@@ -288,6 +299,7 @@ fn parse_frame(frame: &Frame) -> Result<Option<StreamItem>, ApiError> {
     })
 }
 
+/// Parses the data of a frame.
 fn json<T: DeserializeOwned>(frame: &Frame) -> Result<T, ApiError> {
     serde_json::from_str(&frame.data).map_err(|error| {
         ApiError::Unreadable(format!("an event of the stream is invalid: {error}"))

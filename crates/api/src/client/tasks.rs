@@ -23,7 +23,8 @@ pub(super) struct EventQuery<'a> {
 }
 
 impl Client {
-    /// Submits a task. When this method returns, the task is stored durably.
+    /// Submits a task. When this method returns, the task is stored durably. A task with a known idempotency key is
+    /// not submitted again; the receipt names the stored one.
     pub async fn submit(&self, task: &NewTask) -> Result<TaskReceipt, ApiError> {
         let request = RequestBuilder::post(self.path("tasks"));
         self.call(request.idempotency_key(task.idempotency_key.as_deref())?.body(task)?).await
@@ -39,7 +40,7 @@ impl Client {
         self.call(RequestBuilder::get(self.task_path(id, ""))).await
     }
 
-    /// Cancels a task and its children.
+    /// Requests the cancellation of a task and its children.
     pub async fn cancel_task(&self, id: TaskId) -> Result<CancelReceipt, ApiError> {
         self.call(RequestBuilder::post(self.task_path(id, "/cancel"))).await
     }
@@ -111,6 +112,7 @@ impl Client {
         self.call(request.idempotency_key(input.idempotency_key.as_deref())?.body(input)?).await
     }
 
+    /// Returns the path of a task, followed by `rest`.
     fn task_path(&self, id: TaskId, rest: &str) -> String {
         self.path(&format!("tasks/{id}{rest}"))
     }

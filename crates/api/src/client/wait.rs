@@ -24,6 +24,7 @@ pub(super) struct WaitQuery {
 }
 
 impl WaitQuery {
+    /// Creates a query with a timeout in milliseconds.
     pub(super) fn new(timeout: Duration) -> Self {
         Self { timeout_ms: u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX) }
     }

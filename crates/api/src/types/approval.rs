@@ -83,7 +83,7 @@ pub struct Vote {
 }
 
 impl VoteCount {
-    /// Describes which votes are missing, as one line of text.
+    /// Returns a line of text that names the missing votes.
     pub fn describe_missing(&self) -> String {
         let more = self.required.saturating_sub(self.approved);
         match (more, self.missing_approvers.as_slice()) {
