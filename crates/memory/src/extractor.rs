@@ -123,6 +123,7 @@ pub struct MemoryExtractor {
     _stop_on_drop: Arc<DropGuard>,
 }
 
+/// State that the clones and workers of an extractor share.
 struct ExtractorInner {
     service: MemoryService,
     model: Arc<dyn ChatModel>,
@@ -181,7 +182,8 @@ impl MemoryExtractor {
         Self { inner, tracker, stop, _stop_on_drop: guard }
     }
 
-    /// Enqueues the new messages of a conversation. They are on disk when the call returns.
+    /// Enqueues the new messages of a conversation. They are on disk when the call returns. Returns false and enqueues
+    /// nothing if the conversation has no new message of the user.
     ///
     /// Returns false if the conversation has no new message of the user.
     pub async fn enqueue(
@@ -198,7 +200,8 @@ impl MemoryExtractor {
         Ok(queued.is_some())
     }
 
-    /// Runs each queued job once, including jobs that wait for a retry. Call it before a program exits.
+    /// Runs each queued job once, including jobs that wait for a retry, and waits for them. Call it before a program
+    /// exits.
     pub async fn flush(&self) -> Result<FlushReport, MemoryError> {
         self.inner.service.store().make_due(self.inner.now()).await?;
         let mut report = FlushReport::default();
@@ -252,12 +255,14 @@ impl MemoryExtractor {
     }
 }
 
+/// Converts the error of a closed channel, which is a bug.
 #[expect(clippy::needless_pass_by_value, reason = "`map_err` passes the error by value")]
 fn watch_closed(error: watch::error::RecvError) -> MemoryError {
     MemoryError::Bug(error.to_string())
 }
 
 impl ExtractorInner {
+    /// Runs due jobs until `stop` is cancelled. Waits for a new job or the next due time in between.
     async fn run_worker(&self, stop: &CancellationToken) {
         while !stop.is_cancelled() {
             let wait = match self.poll_queue().await {
@@ -276,13 +281,13 @@ impl ExtractorInner {
         }
     }
 
-    /// Returns the time to wait before the next check of the queue.
+    /// Returns the time to wait before the next check of the queue: until `due`, at most the polling interval.
     fn delay_until(&self, due: Option<Timestamp>) -> Duration {
         let wait = due.map_or(self.options.poll, |due| due.since(self.now()));
         wait.clamp(RETRY_MIN, self.options.poll.max(RETRY_MIN))
     }
 
-    /// Claims and runs the next due job.
+    /// Claims the next due job and runs it. A failure is recorded in the queue. Returns whether there was a job.
     async fn poll_queue(&self) -> Result<PollResult, MemoryError> {
         let enqueued = self.enqueued.load(Ordering::SeqCst);
         let claim = self.service.store().claim(self.now(), self.options.lease).await?;
@@ -336,10 +341,12 @@ impl ExtractorInner {
         Ok(())
     }
 
+    /// Returns the current time.
     fn now(&self) -> Timestamp {
         self.service.clock().now()
     }
 
+    /// Locks the counters.
     fn stats(&self) -> MutexGuard<'_, ExtractorStats> {
         self.stats.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -349,6 +356,7 @@ impl ExtractorInner {
 struct RunningGuard<'a>(&'a watch::Sender<QueueState>);
 
 impl<'a> RunningGuard<'a> {
+    /// Adds a job to the number of jobs in progress.
     fn new(state: &'a watch::Sender<QueueState>) -> Self {
         state.send_modify(|state| state.running += 1);
         Self(state)

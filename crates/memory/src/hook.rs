@@ -37,7 +37,7 @@ pub enum OwnerSource {
 }
 
 impl OwnerSource {
-    /// Returns the owner of a run. Fails if the run has none.
+    /// Returns the owner of a run: the fixed owner, or the dependency of the run. Fails if the run has none.
     pub(crate) fn find(&self, deps: &provost_tool::Deps) -> Result<Owner, MemoryError> {
         match self {
             Self::Fixed(owner) => Ok(owner.clone()),
@@ -52,7 +52,7 @@ impl From<Owner> for OwnerSource {
     }
 }
 
-/// Error for a run without an owner.
+/// Creates the error of a run without an owner.
 pub(crate) fn no_owner() -> MemoryError {
     let problem = "the run has no owner for its memories: pass one with `.dep(Owner::new(..)?)`";
     MemoryError::Invalid(problem.into())
@@ -146,6 +146,7 @@ impl MemoryHook {
         self.options.include_subagents || !cx.agent.contains('/')
     }
 
+    /// Returns the owner of a run's memories. Fails if the run has none.
     fn owner_of(&self, cx: &RunContext) -> Result<Owner, HookError> {
         self.owner.find(&cx.deps).map_err(HookError::new)
     }
@@ -181,6 +182,8 @@ impl MemoryHook {
         }
     }
 
+    /// Enqueues the conversation of a successful run for extraction: its session, or its input and answer. Does
+    /// nothing without an extractor.
     async fn enqueue_conversation(
         &self,
         cx: &RunContext,

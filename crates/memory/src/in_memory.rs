@@ -28,6 +28,7 @@ pub struct InMemoryStore {
     state: Mutex<State>,
 }
 
+/// Everything that the store contains.
 #[derive(Debug, Default)]
 struct State {
     owners: HashMap<Owner, BTreeMap<MemoryId, StoredMemory>>,
@@ -36,6 +37,7 @@ struct State {
     queue: JobQueue,
 }
 
+/// A memory with its embedding and the words of its text.
 #[derive(Debug, Clone)]
 struct StoredMemory {
     memory: Memory,
@@ -49,12 +51,14 @@ impl InMemoryStore {
         Self::default()
     }
 
+    /// Locks the state.
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl State {
+    /// Applies all changes of a set, or none if one fails, and finishes its job.
     fn apply(&mut self, owner: &Owner, changes: ChangeSet) -> Result<(), MemoryError> {
         if let Some(claim) = changes.finished_job
             && !self.queue.is_claimed_by(owner, claim)
@@ -76,6 +80,7 @@ impl State {
         Ok(())
     }
 
+    /// Returns the current memories that match a query, best first.
     fn search(&self, owner: &Owner, query: &SearchQuery) -> Result<Vec<SearchHit>, MemoryError> {
         let vector = normalise(query.vector.as_ref(), &mut self.space.clone())?;
         let Some(memories) = self.owners.get(owner) else {
@@ -116,6 +121,7 @@ impl State {
         Ok(hits)
     }
 
+    /// Returns a page of memories, newest first.
     fn list(&self, owner: &Owner, request: &ListRequest) -> MemoryPage {
         let limit = request.limit.clamp(1, PAGE_MAX);
         let all = self.owners.get(owner).into_iter();
@@ -134,6 +140,8 @@ impl State {
         MemoryPage { memories, next }
     }
 
+    /// Deletes the memories of a scope, the memories that they superseded and the jobs that would restore them.
+    /// Returns the number of deleted memories.
     fn delete(&mut self, owner: &Owner, scope: &DeleteScope) -> u64 {
         self.queue.delete(owner, scope);
         let Some(memories) = self.owners.get_mut(owner) else {
@@ -178,6 +186,7 @@ struct PendingChanges<'a> {
 }
 
 impl PendingChanges<'_> {
+    /// Applies a change to the pending memories. Fails if the memory does not exist or is superseded.
     fn change(
         &mut self,
         owner: &Owner,
@@ -196,6 +205,7 @@ impl PendingChanges<'_> {
         }
     }
 
+    /// Adds a memory. Fails if its id exists.
     fn add(
         &mut self,
         owner: &Owner,
@@ -215,6 +225,7 @@ impl PendingChanges<'_> {
         Ok(())
     }
 
+    /// Replaces the text of a memory and its derived values.
     fn update(
         &mut self,
         update: RecordUpdate,
@@ -228,11 +239,12 @@ impl PendingChanges<'_> {
         Ok(())
     }
 
+    /// Returns a memory as the pending changes leave it. `None` if it does not exist.
     fn find(&self, id: MemoryId) -> Option<&StoredMemory> {
         self.changed.get(&id).or_else(|| self.stored?.get(&id))
     }
 
-    /// Returns a memory that is not superseded.
+    /// Returns a memory that is not superseded. Fails if it does not exist or is superseded.
     fn current(&self, id: MemoryId) -> Result<StoredMemory, MemoryError> {
         match self.find(id) {
             None => Err(MemoryError::NotFound(id)),
@@ -242,7 +254,7 @@ impl PendingChanges<'_> {
     }
 }
 
-/// Returns an error if a memory belongs to another owner or exceeds a limit.
+/// Fails if a memory belongs to another owner or exceeds a limit.
 pub(crate) fn check_record(owner: &Owner, memory: &Memory) -> Result<(), MemoryError> {
     if memory.owner != *owner {
         return Err(MemoryError::Invalid("the memory belongs to another owner".into()));
@@ -251,7 +263,8 @@ pub(crate) fn check_record(owner: &Owner, memory: &Memory) -> Result<(), MemoryE
     check_details(&memory.metadata, &memory.sources)
 }
 
-/// Applies an update to a memory. The caller replaces the embedding.
+/// Applies an update to a memory: replaces text, category and metadata if they are given. The caller replaces the
+/// embedding. Fails if a limit is exceeded.
 pub(crate) fn apply_update(memory: &mut Memory, update: &RecordUpdate) -> Result<(), MemoryError> {
     memory.text.clone_from(&update.text);
     memory.category = update.category.or(memory.category);
@@ -264,8 +277,8 @@ pub(crate) fn apply_update(memory: &mut Memory, update: &RecordUpdate) -> Result
     check_details(&memory.metadata, &memory.sources)
 }
 
-/// Scales an embedding to length 1. Returns an error if it is not of the store's space. The first embedding
-/// determines the space. `None` for an embedding without direction.
+/// Scales an embedding to length 1. Fails if it is not of the store's space. If the store has no space yet, sets it.
+/// `None` for an embedding without direction.
 pub(crate) fn normalise(
     vector: Option<&Embedding>,
     space: &mut Option<String>,

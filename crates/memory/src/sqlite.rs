@@ -109,7 +109,7 @@ fn at_commit(point: FaultPoint) -> Option<StoreError> {
 impl MemoryStore for SqliteMemoryStore {
     fn apply<'a>(&'a self, owner: &'a Owner, changes: ChangeSet) -> MemoryFuture<'a, ()> {
         let owner = owner.clone();
-        Box::pin(self.write(move |tx| write::apply(tx, &owner, &changes)))
+        Box::pin(self.write(move |tx| write::apply_changes(tx, &owner, &changes)))
     }
 
     fn search<'a>(

@@ -311,17 +311,20 @@ pub async fn listing_is_newest_first(
     Ok(())
 }
 
+/// Creates a change that adds user messages.
 fn add(texts: &[&str]) -> SessionChange {
     let add = texts.iter().map(|text| Arc::new(Message::user(*text))).collect();
     SessionChange { pop: 0, add }
 }
 
+/// Loads a session that must exist.
 async fn load(store: &dyn SessionStore, id: &str) -> Result<Transcript, SessionError> {
     let loaded = store.load(id).await?;
     assert!(loaded.is_some(), "session {id:?} is missing");
     Ok(loaded.unwrap_or_default())
 }
 
+/// Returns the texts of the messages, oldest first.
 fn texts(transcript: &Transcript) -> Vec<String> {
     transcript.messages.iter().map(|message| message.text()).collect()
 }

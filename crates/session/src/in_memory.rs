@@ -19,6 +19,7 @@ pub struct InMemorySessionStore {
     env: Env,
 }
 
+/// Transcript of a session and the time of its last change.
 #[derive(Debug, Default)]
 struct StoredSession {
     transcript: Transcript,
@@ -38,6 +39,8 @@ impl InMemorySessionStore {
         self
     }
 
+    /// Applies a change to a session, creates a missing one, and returns the new revision. Fails if `base` is not its
+    /// revision.
     fn apply(&self, id: &str, base: u64, change: SessionChange) -> Result<u64, SessionError> {
         check_id(id)?;
         let mut sessions = self.sessions.lock();
@@ -52,6 +55,7 @@ impl InMemorySessionStore {
         Ok(found + 1)
     }
 
+    /// Returns all sessions, most recently changed first.
     fn infos(&self) -> Vec<SessionInfo> {
         let mut infos: Vec<_> = self
             .sessions

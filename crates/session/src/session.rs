@@ -31,12 +31,12 @@ impl Session {
         &self.id
     }
 
-    /// Returns the store.
+    /// Returns the store that the session belongs to.
     pub fn store(&self) -> &Arc<dyn SessionStore> {
         &self.store
     }
 
-    /// Returns true if the session exists, even without messages.
+    /// Returns true if the session exists, also without messages.
     pub async fn exists(&self) -> Result<bool, SessionError> {
         Ok(self.store.load(&self.id).await?.is_some())
     }
@@ -83,12 +83,13 @@ impl Session {
         self.store.delete(&self.id).await
     }
 
+    /// Loads the transcript. Empty with revision 0 if the session does not exist.
     async fn transcript(&self) -> Result<Transcript, SessionError> {
         Ok(self.store.load(&self.id).await?.unwrap_or_default())
     }
 
-    /// Commits the change that `plan` derives from the stored transcript, unless it is `None`. Returns the transcript
-    /// before the change.
+    /// Commits the change that `plan` derives from the stored transcript, and returns the transcript before it. `None`
+    /// changes nothing. After a conflict, loads the session again and repeats.
     async fn change(
         &self,
         plan: impl Fn(&Transcript) -> Option<SessionChange>,

@@ -264,7 +264,7 @@ impl std::fmt::Debug for SqliteSessionStore {
     }
 }
 
-/// Returns an error if the id is too long.
+/// Fails if the id is too long.
 fn check_id(id: &str) -> Result<(), SessionError> {
     if id.len() <= SESSION_ID_BYTES_MAX {
         return Ok(());

@@ -29,7 +29,7 @@ pub struct SessionChange {
 }
 
 impl SessionChange {
-    /// Combines this change with one that follows it.
+    /// Combines this change with one that follows it: the later removal first removes messages that this change adds.
     #[must_use]
     pub fn then(mut self, next: Self) -> Self {
         let beyond = next.pop.saturating_sub(self.add.len());
@@ -129,7 +129,7 @@ pub trait SessionStore: Send + Sync + 'static {
     fn list(&self) -> SessionFuture<'_, Vec<SessionInfo>>;
 }
 
-/// Returns an error if the id is too long.
+/// Fails if the id is too long.
 pub(crate) fn check_id(id: &str) -> Result<(), SessionError> {
     if id.len() <= SESSION_ID_BYTES_MAX {
         return Ok(());
@@ -141,7 +141,7 @@ pub(crate) fn check_id(id: &str) -> Result<(), SessionError> {
     })
 }
 
-/// Returns a conflict if a change builds on another revision than the stored one.
+/// Fails with [`SessionError::Conflict`] if a change builds on another revision than the stored one.
 pub(crate) fn check_base(id: &str, expected: u64, found: u64) -> Result<(), SessionError> {
     if expected == found {
         return Ok(());

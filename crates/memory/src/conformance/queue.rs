@@ -14,6 +14,7 @@ use crate::store::{ChangeSet, DeleteScope, MemoryStore, SearchQuery};
 /// Duration of a lease in the checks.
 const LEASE: Duration = Duration::from_secs(60);
 
+/// Creates user messages with these texts, one millisecond apart.
 fn messages(texts: &[&str]) -> Vec<Arc<Message>> {
     let message =
         |(at, text): (i64, &&str)| Arc::new(Message::user(*text).at(Timestamp::from_millis(at)));
@@ -29,6 +30,7 @@ fn claimed_job(result: ClaimResult, message: &str) -> ExtractionJob {
     result.job.expect(message)
 }
 
+/// Creates a conversation of user messages.
 fn conversation(session: &str, texts: &[&str]) -> Conversation {
     Conversation::new(session, &messages(texts))
 }
@@ -120,6 +122,7 @@ pub async fn deletion_cancels_jobs(store: &dyn MemoryStore) -> Result<(), Memory
     finish_all(store, &env).await
 }
 
+/// Lets all leases expire, then claims and finishes all jobs.
 async fn finish_all(store: &dyn MemoryStore, env: &Env) -> Result<(), MemoryError> {
     env.advance(LEASE);
     while let Some(job) = store.claim(env.now(), LEASE).await?.job {

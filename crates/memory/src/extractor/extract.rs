@@ -119,11 +119,13 @@ pub(super) fn request_json(
     }
 }
 
+/// Response of the model to [`request`].
 #[derive(Deserialize)]
 struct ExtractResponse {
     facts: Vec<RawFact>,
 }
 
+/// A fact, as the model returns it.
 #[derive(Deserialize)]
 struct RawFact {
     text: String,
@@ -133,7 +135,8 @@ struct RawFact {
     messages: Vec<Value>,
 }
 
-/// Parses the facts of a response. Drops duplicates and facts beyond the limits.
+/// Parses the facts of a response. Drops duplicates and facts beyond the limits. Fails if the response is not the
+/// expected JSON.
 pub(super) fn read(
     response: &str,
     session: &str,

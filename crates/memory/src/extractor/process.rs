@@ -4,7 +4,7 @@ use provost_failpoint::failpoint;
 use provost_model::ChatRequest;
 use serde_json::json;
 
-use super::decide::{self, Decision, FactWithCandidates};
+use super::decide::{self, FactDecision, FactWithCandidates};
 use super::extract::{self, ExtractionLimits, Fact};
 use super::{ExtractorInner, ExtractorStats};
 use crate::MemoryError;
@@ -14,7 +14,8 @@ use crate::service::MemoryUpdate;
 use crate::store::{ChangeSet, MemoryChange, SearchQuery};
 
 impl ExtractorInner {
-    /// Processes a job. The last step stores all changes in one transaction; nothing is stored before it.
+    /// Processes a job: extracts facts, decides about each and stores all changes in one transaction, which also
+    /// finishes the job. Nothing is stored before that.
     pub(super) async fn process(&self, job: &ExtractionJob) -> Result<(), MemoryError> {
         let facts = self.extract_facts(job).await?;
         failpoint!("memory.job.extracted");
@@ -85,7 +86,7 @@ impl ExtractorInner {
     }
 
     /// Decides what to do with each fact. Asks the model unless every decision is trivial.
-    async fn decide(&self, facts: &[FactWithCandidates]) -> Result<Vec<Decision>, MemoryError> {
+    async fn decide(&self, facts: &[FactWithCandidates]) -> Result<Vec<FactDecision>, MemoryError> {
         let response = if facts.iter().all(|fact| fact.decision_without_model().is_some()) {
             None
         } else {
@@ -102,41 +103,42 @@ impl ExtractorInner {
         Ok(decide::read(response.as_deref(), facts, self.options.fact_bytes_max))
     }
 
-    /// Converts a decision into a change; `None` for a duplicate. Counts the change in `stats`.
+    /// Converts a decision into a change, with the embedding of its text. `None` for a duplicate. Counts the change in
+    /// `stats`.
     async fn change(
         &self,
         owner: &Owner,
         fact: Fact,
-        decision: Decision,
+        decision: FactDecision,
         stats: &mut ExtractorStats,
     ) -> Result<Option<MemoryChange>, MemoryError> {
         let Fact { text, category, sources } = fact;
         let metadata = [("source".to_owned(), json!("auto_extract"))].into_iter().collect();
         let new = NewMemory { text, category, metadata, sources, valid_from: None };
         Ok(match decision {
-            Decision::Duplicate => {
+            FactDecision::Duplicate => {
                 stats.duplicates += 1;
                 None
             }
-            Decision::Add => {
+            FactDecision::Add => {
                 stats.added += 1;
                 let record = self.service.records(owner, vec![new]).await?.pop();
                 record.map(|record| MemoryChange::Add(Box::new(record)))
             }
-            Decision::Update { id, text } => {
+            FactDecision::Update { id, text } => {
                 stats.updated += 1;
                 let NewMemory { category, sources, .. } = new;
                 let update = MemoryUpdate { text, category, sources, ..MemoryUpdate::default() };
                 Some(self.service.update_change(id, update).await?)
             }
-            Decision::Supersede { id } => {
+            FactDecision::Supersede { id } => {
                 stats.superseded += 1;
                 Some(self.service.supersede_change(owner, id, new).await?)
             }
         })
     }
 
-    /// Sends a request to the model and records its usage.
+    /// Sends a request to the model, records its usage and returns the text of the response.
     async fn complete(&self, request: ChatRequest) -> Result<String, MemoryError> {
         let response = provost_model::complete(&*self.model, request).await?;
         self.stats().usage += response.usage;

@@ -63,6 +63,7 @@ fn line(template: &str, memory: &Memory) -> String {
     line
 }
 
+/// Returns the text of a placeholder for a memory. `None` for an unknown name.
 fn value(name: &str, memory: &Memory) -> Option<String> {
     Some(match name {
         "text" => quoted(&memory.text),
@@ -100,6 +101,7 @@ fn is_invisible(c: char) -> bool {
         | 0xfff0..=0xfffb | 0xe0000..=0xe0fff)
 }
 
+/// Appends a character as `\uXXXX`.
 fn push_code(quoted: &mut String, c: char) {
     for unit in c.encode_utf16(&mut [0; 2]) {
         quoted.push_str(&format!("\\u{unit:04x}"));

@@ -12,6 +12,7 @@ use crate::job::{
 use crate::memory::Owner;
 use crate::store::DeleteScope;
 
+/// The extraction jobs of all owners, and how far each session was read.
 #[derive(Debug, Default)]
 pub(super) struct JobQueue {
     jobs: BTreeMap<u64, QueuedJob>,
@@ -19,6 +20,7 @@ pub(super) struct JobQueue {
     cursors: HashMap<(Owner, String), ReadCursor>,
 }
 
+/// A queued extraction job.
 #[derive(Debug, Clone)]
 struct QueuedJob {
     owner: Owner,
@@ -36,6 +38,8 @@ struct QueuedJob {
 }
 
 impl JobQueue {
+    /// Adds a job for the messages that were neither extracted nor queued before, and returns its number. `None` if
+    /// there is no new message of the user.
     pub(super) fn enqueue(
         &mut self,
         owner: &Owner,
@@ -69,6 +73,8 @@ impl JobQueue {
         Some(self.last_number)
     }
 
+    /// Claims the oldest due job until the lease ends. The result has no job if none is due, and then the time of the
+    /// next one.
     pub(super) fn claim(&mut self, now: Timestamp, lease: Duration) -> ClaimResult {
         let pending = self.jobs.values().filter(|job| !job.is_given_up).count() as u64;
         let mut claim = ClaimResult { pending, ..ClaimResult::default() };
@@ -109,13 +115,14 @@ impl JobQueue {
         self.is_claimed(claim) && self.jobs.get(&claim.job).is_some_and(|job| job.owner == *owner)
     }
 
-    /// Removes a job and advances the cursor of its session.
+    /// Removes a claimed job and advances the cursor of its session.
     pub(super) fn finish(&mut self, claim: JobClaim) {
         if let Some(job) = self.jobs.remove(&claim.job) {
             self.cursors.insert((job.owner, job.session), job.end);
         }
     }
 
+    /// Releases a failed job until its next attempt, or gives it up. Returns false if the claim was lost.
     pub(super) fn schedule_retry(&mut self, claim: JobClaim, retry: JobRetry) -> bool {
         if !self.is_claimed(claim) {
             return false;
@@ -135,12 +142,14 @@ impl JobQueue {
         true
     }
 
+    /// Makes all jobs due now that wait for a retry.
     pub(super) fn make_due(&mut self, now: Timestamp) {
         for job in self.jobs.values_mut().filter(|job| !job.is_leased && !job.is_given_up) {
             job.due = job.due.min(now);
         }
     }
 
+    /// Returns the jobs of an owner, oldest first.
     pub(super) fn statuses(&self, owner: &Owner) -> Vec<JobStatus> {
         let jobs = self.jobs.iter().filter(|(_, job)| job.owner == *owner);
         jobs.map(|(number, job)| JobStatus {
@@ -169,6 +178,7 @@ impl JobQueue {
 }
 
 impl QueuedJob {
+    /// Returns true if the job is for this session of this owner.
     fn belongs_to(&self, owner: &Owner, session: &str) -> bool {
         self.owner == *owner && self.session == session
     }

@@ -33,6 +33,7 @@ pub(super) struct VectorIndexCache {
     clock: AtomicU64,
 }
 
+/// Index of one owner, and when it was last used.
 #[derive(Default)]
 struct CacheSlot {
     index: RwLock<OwnerVectorIndex>,
@@ -55,11 +56,13 @@ pub(super) struct OwnerVectorIndex {
 }
 
 impl VectorIndexCache {
+    /// Creates an empty cache. `bytes_max` limits the size of all indexes together.
     pub(super) fn new(bytes_max: usize) -> Self {
         Self { slots: Mutex::default(), bytes_max, clock: AtomicU64::default() }
     }
 
-    /// Calls `work` with an index of all memories that the transaction sees. Returns `None` for an unknown owner.
+    /// Brings the owner's index up to date and calls `work` with it. Returns `None` for an unknown owner. Drops other
+    /// indexes beyond the size limit.
     pub(super) fn with<T>(
         &self,
         tx: &mut Tx<'_>,
@@ -82,6 +85,7 @@ impl VectorIndexCache {
         work(tx, no, &read()).map(Some)
     }
 
+    /// Returns the slot of an owner and marks it as used. Creates an empty one for a new owner.
     fn slot(&self, no: i64) -> Arc<CacheSlot> {
         let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
         let slot = Arc::clone(slots.entry(no).or_default());
@@ -105,6 +109,7 @@ impl VectorIndexCache {
         }
     }
 
+    /// Returns the number of cached indexes.
     #[cfg(test)]
     pub(super) fn owners(&self) -> usize {
         self.slots.lock().unwrap().len()
@@ -112,7 +117,8 @@ impl VectorIndexCache {
 }
 
 impl OwnerVectorIndex {
-    /// Reads the changes since the last read, or all memories if the deletion records do not reach back that far.
+    /// Adds and removes the memories that changed since the last read. Reads all memories again if the deletion
+    /// records do not reach back that far.
     fn refresh(&mut self, tx: &mut Tx<'_>, state: OwnerState) -> Result<(), MemoryError> {
         let OwnerState { no, change, epoch } = state;
         if self.change.is_some_and(|seen| seen >= change) {
@@ -149,6 +155,7 @@ impl OwnerVectorIndex {
         Ok(())
     }
 
+    /// Adds or replaces a memory. Fails if its vector has another number of dimensions.
     fn put(&mut self, seq: i64, words: u16, numbers: Option<&[u8]>) -> Result<(), MemoryError> {
         self.remove(seq);
         let vector = numbers.map(from_bytes).unwrap_or_default();
@@ -188,26 +195,32 @@ impl OwnerVectorIndex {
         }
     }
 
+    /// Returns the approximate size of the index, in bytes.
     fn bytes(&self) -> usize {
         self.codes.len() + self.seqs.len() * 48
     }
 
+    /// Returns the number of memories.
     pub(super) fn len(&self) -> usize {
         self.seqs.len()
     }
 
+    /// Returns the row number of the memory at a position. -1 if there is none.
     pub(super) fn seq(&self, position: usize) -> i64 {
         self.seqs.get(position).copied().unwrap_or(-1)
     }
 
+    /// Returns the position of a memory. `None` if the index does not contain it.
     pub(super) fn position(&self, seq: i64) -> Option<usize> {
         self.positions.get(&seq).copied()
     }
 
+    /// Returns the number of words of the memory at a position. 0 if there is none.
     pub(super) fn words(&self, position: usize) -> u16 {
         self.words.get(position).copied().unwrap_or(0)
     }
 
+    /// Returns the mean number of words of a memory.
     pub(super) fn words_average(&self) -> f32 {
         self.words_total as f32 / self.len().max(1) as f32
     }

@@ -18,6 +18,8 @@ use crate::job::{
 use crate::memory::Owner;
 use crate::store::DeleteScope;
 
+/// Stores a job for the messages that were neither extracted nor queued before, and returns its number. `None` if
+/// there is no new message of the user.
 pub(super) fn enqueue(
     tx: &mut Tx<'_>,
     owner: &Owner,
@@ -40,7 +42,7 @@ pub(super) fn enqueue(
     Ok(Some(job::insert(tx, &new)?))
 }
 
-/// Returns the position up to which a session was read or queued.
+/// Returns the position up to which a session was read or queued. The start if neither happened.
 fn read_cursor(tx: &mut Tx<'_>, no: i64, session: &str) -> Result<ReadCursor, MemoryError> {
     let found = match job::queued_cursor(tx, no, session)? {
         Some(queued) => Some(queued),
@@ -49,6 +51,8 @@ fn read_cursor(tx: &mut Tx<'_>, no: i64, session: &str) -> Result<ReadCursor, Me
     Ok(found.map(|row| ReadCursor { end: row.end_at, digest: row.digest }).unwrap_or_default())
 }
 
+/// Claims the oldest due job until the lease ends. The result has no job if none is due, and then the time of the next
+/// one.
 pub(super) fn claim(
     tx: &mut Tx<'_>,
     now: Timestamp,
@@ -69,6 +73,7 @@ pub(super) fn claim(
     Ok(claim)
 }
 
+/// Claims a job until a point in time and reads it.
 fn claim_job(tx: &mut Tx<'_>, no: i64, until: Timestamp) -> Result<ExtractionJob, MemoryError> {
     let claimed = job::claim(tx, no, until)?;
     let job = u64::try_from(no).unwrap_or(0);
@@ -81,10 +86,12 @@ fn claim_job(tx: &mut Tx<'_>, no: i64, until: Timestamp) -> Result<ExtractionJob
     })
 }
 
+/// Converts a claim into the key of its attempt.
 fn attempt_of(claim: JobClaim) -> JobAttempt {
     JobAttempt { no: claim.job, attempt: claim.attempt.into() }
 }
 
+/// Converts a count. A larger one becomes the maximum.
 fn to_u32(count: u64) -> u32 {
     u32::try_from(count).unwrap_or(u32::MAX)
 }
@@ -98,6 +105,7 @@ pub(super) fn finish(tx: &mut Tx<'_>, owner: &Owner, claim: JobClaim) -> Result<
     }
 }
 
+/// Releases a failed job until its next attempt, or gives it up. Returns false if the claim was lost.
 pub(super) fn schedule_retry(
     tx: &mut Tx<'_>,
     claim: JobClaim,
@@ -113,10 +121,12 @@ pub(super) fn schedule_retry(
     Ok(end.is_some())
 }
 
+/// Makes all jobs due now that wait for a retry.
 pub(super) fn make_due(tx: &mut Tx<'_>, now: Timestamp) -> Result<(), MemoryError> {
     Ok(job::make_due(tx, now)?)
 }
 
+/// Returns the jobs of an owner, oldest first.
 pub(super) fn statuses(tx: &mut Tx<'_>, owner: &Owner) -> Result<Vec<JobStatus>, MemoryError> {
     let Some(no) = owners::number(tx, owner.as_str())? else {
         return Ok(Vec::new());
@@ -164,10 +174,12 @@ fn remove_message(
     Ok(())
 }
 
+/// Encodes messages as JSON.
 fn to_text(messages: &[ConversationMessage]) -> Result<String, MemoryError> {
     serde_json::to_string(messages).map_err(|error| MemoryError::Bug(error.to_string()))
 }
 
+/// Decodes the messages of a job.
 fn from_text(text: &str) -> Result<Vec<ConversationMessage>, MemoryError> {
     serde_json::from_str(text)
         .map_err(|error| MemoryError::CorruptFile(format!("the messages of a job: {error}")))

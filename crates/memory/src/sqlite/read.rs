@@ -15,6 +15,7 @@ pub(super) fn id_bytes(id: MemoryId) -> [u8; 16] {
     id.uuid().into_bytes()
 }
 
+/// Decodes a stored id.
 fn id_of(bytes: &[u8]) -> Result<MemoryId, MemoryError> {
     let uuid = Uuid::from_slice(bytes);
     uuid.map(MemoryId::from_uuid)
@@ -30,6 +31,7 @@ pub(super) fn row_filter(filter: &MemoryFilter) -> MemoryRowFilter<'static> {
     }
 }
 
+/// Returns a memory, current or superseded. `None` if the owner has none with this id.
 pub(super) fn get(
     tx: &mut Tx<'_>,
     owner: &Owner,
@@ -41,7 +43,7 @@ pub(super) fn get(
     Ok(find(tx, owner, no, id)?.map(|(_, memory)| memory))
 }
 
-/// Returns a memory and its row number.
+/// Returns a memory and its row number. `None` if the owner has none with this id.
 pub(super) fn find(
     tx: &mut Tx<'_>,
     owner: &Owner,
@@ -54,7 +56,7 @@ pub(super) fn find(
     Ok(Some((row.seq, memory(tx, owner, row)?)))
 }
 
-/// Returns the memory with a row number, if it belongs to the owner.
+/// Returns the memory with a row number. `None` if it does not belong to the owner.
 pub(super) fn at(
     tx: &mut Tx<'_>,
     owner: &Owner,
@@ -65,6 +67,7 @@ pub(super) fn at(
     row.map(|row| memory(tx, owner, row)).transpose()
 }
 
+/// Returns a page of memories, newest first.
 pub(super) fn list(
     tx: &mut Tx<'_>,
     owner: &Owner,
@@ -99,11 +102,13 @@ pub(super) fn list(
     Ok(MemoryPage { memories, next })
 }
 
+/// Returns the number of the owner's current memories.
 pub(super) fn count(tx: &mut Tx<'_>, owner: &Owner) -> Result<u64, MemoryError> {
     let no = owners::number(tx, owner.as_str())?;
     no.map_or(Ok(0), |no| Ok(entry::count(tx, no)?))
 }
 
+/// Decodes a row and reads the sources of its memory.
 fn memory(tx: &mut Tx<'_>, owner: &Owner, row: MemoryRow) -> Result<Memory, MemoryError> {
     let metadata = serde_json::from_str(&row.metadata)
         .map_err(|error| MemoryError::CorruptFile(format!("the metadata of a memory: {error}")))?;

@@ -30,6 +30,8 @@ struct PreparedQuery<'a> {
 /// Position of a candidate in the index, and its score.
 type ScoredCandidate = (usize, f32);
 
+/// Returns the memories that match a query, best first: preselects candidates in the owner's index and scores them
+/// with the stored embeddings.
 pub(super) fn search(
     tx: &mut Tx<'_>,
     index_cache: &VectorIndexCache,

@@ -18,18 +18,20 @@ use crate::store::{ChangeSet, DeleteScope, Embedding, MemoryChange, MemoryRecord
 /// maximum, the records are cleared and every index of the owner is rebuilt.
 const DELETION_RECORDS_MAX: u64 = 10_000;
 
-/// A transaction that writes for one owner.
-struct Writer<'a, 'tx> {
+/// Applies changes of one owner's memories in a transaction.
+struct OwnerWriter<'a, 'tx> {
     tx: &'a mut Tx<'tx>,
     owner: &'a Owner,
     /// Number of the owner.
     no: i64,
     /// Number of this transaction in the owner's change sequence.
-    change: i64,
+    change_no: i64,
     space: Option<String>,
 }
 
-pub(super) fn apply(
+/// Applies all changes of a set and finishes its job. Fails if a memory does not exist or is superseded, or if the
+/// claim was lost; the caller rolls back.
+pub(super) fn apply_changes(
     tx: &mut Tx<'_>,
     owner: &Owner,
     changes: &ChangeSet,
@@ -43,10 +45,10 @@ pub(super) fn apply(
     }
     let no = owners::number_or_new(tx, owner.as_str())?;
     let stored = vectors::space(tx)?;
-    let change = owners::next_change(tx, no)?;
-    let mut writer = Writer { tx, owner, no, change, space: stored.clone() };
+    let change_no = owners::next_change(tx, no)?;
+    let mut writer = OwnerWriter { tx, owner, no, change_no, space: stored.clone() };
     for change in &changes.changes {
-        writer.change(change)?;
+        writer.apply_change(change)?;
     }
     if let Some(space) = writer.space.as_ref().filter(|_| writer.space != stored) {
         vectors::set_space(writer.tx, space)?;
@@ -54,20 +56,22 @@ pub(super) fn apply(
     Ok(())
 }
 
-impl Writer<'_, '_> {
-    fn change(&mut self, change: &MemoryChange) -> Result<(), MemoryError> {
+impl OwnerWriter<'_, '_> {
+    /// Stores one change.
+    fn apply_change(&mut self, change: &MemoryChange) -> Result<(), MemoryError> {
         match change {
             MemoryChange::Add(record) => self.add(record),
             MemoryChange::Update(update) => self.update(update),
             MemoryChange::Supersede { old, new } => {
                 let (seq, memory) = self.current(*old)?;
                 self.remove_from_index(seq, &memory.text)?;
-                entry::supersede(self.tx, seq, &id_bytes(new.memory.id), self.change)?;
+                entry::supersede(self.tx, seq, &id_bytes(new.memory.id), self.change_no)?;
                 self.add(new)
             }
         }
     }
 
+    /// Inserts a memory with its embedding, sources and words. Fails if its id exists.
     fn add(&mut self, record: &MemoryRecord) -> Result<(), MemoryError> {
         let MemoryRecord { memory, vector } = record;
         check_record(self.owner, memory)?;
@@ -81,13 +85,14 @@ impl Writer<'_, '_> {
                 false => error.into(),
             })?;
         self.put_vector(seq, vector.as_ref())?;
-        self.put_sources(seq, &memory.sources)?;
+        self.add_sources(seq, &memory.sources)?;
         if memory.superseded_by.is_none() {
             self.add_to_index(seq, &words.distinct)?;
         }
         Ok(())
     }
 
+    /// Replaces the text of a memory and its derived rows. Sources are only added.
     fn update(&mut self, update: &RecordUpdate) -> Result<(), MemoryError> {
         let (seq, mut memory) = self.current(update.id)?;
         self.remove_from_index(seq, &memory.text)?;
@@ -96,15 +101,16 @@ impl Writer<'_, '_> {
         let index = self.index_entry(words.count);
         entry::update(self.tx, &row(seq, &memory)?, index)?;
         self.put_vector(seq, update.vector.as_ref())?;
-        self.put_sources(seq, &memory.sources)?;
+        self.add_sources(seq, &memory.sources)?;
         self.add_to_index(seq, &words.distinct)
     }
 
-    fn index_entry(&self, words: u16) -> IndexEntry {
-        IndexEntry { owner: self.no, change: self.change, words: words.into() }
+    /// Returns the columns that the vector indexes read.
+    fn index_entry(&self, word_count: u16) -> IndexEntry {
+        IndexEntry { owner: self.no, change: self.change_no, words: word_count.into() }
     }
 
-    /// Returns a memory that is not superseded, with its row number.
+    /// Returns a memory that is not superseded, with its row number. Fails if it does not exist or is superseded.
     fn current(&mut self, id: MemoryId) -> Result<(i64, Memory), MemoryError> {
         match find(self.tx, self.owner, self.no, id)? {
             None => Err(MemoryError::NotFound(id)),
@@ -113,6 +119,8 @@ impl Writer<'_, '_> {
         }
     }
 
+    /// Stores the embedding of a memory scaled to length 1. Deletes the stored one if there is no embedding or it has
+    /// no direction.
     fn put_vector(&mut self, seq: i64, vector: Option<&Embedding>) -> Result<(), MemoryError> {
         match normalise(vector, &mut self.space)? {
             Some(vector) => vectors::put(self.tx, seq, &index::to_bytes(&vector))?,
@@ -121,7 +129,8 @@ impl Writer<'_, '_> {
         Ok(())
     }
 
-    fn put_sources(&mut self, seq: i64, sources: &[MemorySource]) -> Result<(), MemoryError> {
+    /// Adds the sources that the memory does not have yet.
+    fn add_sources(&mut self, seq: i64, sources: &[MemorySource]) -> Result<(), MemoryError> {
         for MemorySource { session, message } in sources {
             let source = SourceRow { session: session.clone(), message: message.clone() };
             entry::add_source(self.tx, seq, &source)?;
@@ -147,10 +156,11 @@ impl Writer<'_, '_> {
         }
         vectors::delete(self.tx, row.seq)?;
         entry::delete(self.tx, row.seq)?;
-        Ok(forgotten::insert(self.tx, self.no, self.change, row.seq)?)
+        Ok(forgotten::insert(self.tx, self.no, self.change_no, row.seq)?)
     }
 
-    /// Clears the deletion records if there are too many.
+    /// If there are too many deletion records, clears them and starts a new epoch. All indexes of the owner are then
+    /// rebuilt.
     fn prune_deletion_records(&mut self) -> Result<(), MemoryError> {
         if forgotten::count(self.tx, self.no)? > DELETION_RECORDS_MAX {
             forgotten::clear(self.tx, self.no)?;
@@ -160,6 +170,7 @@ impl Writer<'_, '_> {
     }
 }
 
+/// Encodes a memory as a row.
 fn row(seq: i64, memory: &Memory) -> Result<MemoryRow, MemoryError> {
     let metadata = serde_json::to_string(&memory.metadata)
         .map_err(|error| MemoryError::Invalid(format!("the metadata has no JSON form: {error}")))?;
@@ -176,6 +187,8 @@ fn row(seq: i64, memory: &Memory) -> Result<MemoryRow, MemoryError> {
     })
 }
 
+/// Deletes the memories of a scope, the memories that they superseded, and the jobs and queued messages that would
+/// restore them. Returns the number of deleted memories.
 pub(super) fn delete(
     tx: &mut Tx<'_>,
     owner: &Owner,
@@ -189,8 +202,8 @@ pub(super) fn delete(
     if to_delete.is_empty() {
         return Ok(0);
     }
-    let change = owners::next_change(tx, no)?;
-    let mut writer = Writer { tx, owner, no, change, space: None };
+    let change_no = owners::next_change(tx, no)?;
+    let mut writer = OwnerWriter { tx, owner, no, change_no, space: None };
     let mut deleted = 0;
     while let Some(MemoryKey { seq, id }) = to_delete.pop() {
         let history = entry::keys_of_successor(writer.tx, no, &id)?;
@@ -204,6 +217,7 @@ pub(super) fn delete(
     Ok(deleted)
 }
 
+/// Returns the keys of the memories in a scope.
 fn matching_keys(
     tx: &mut Tx<'_>,
     no: i64,

@@ -5,18 +5,22 @@ use serde_json::{Map, Value, json};
 
 use super::{StateError, StateOwners, StateStore};
 
+/// Creates the owners of a run.
 fn owners(session: Option<&str>, user: Option<&str>) -> StateOwners {
     StateOwners { session: session.map(Into::into), user: user.map(Into::into) }
 }
 
+/// Creates a change that sets a value.
 fn set(name: &str, value: Value) -> StateChange {
     StateChange { name: name.to_owned(), value: Some(value) }
 }
 
+/// Creates a change that removes a value.
 fn removed(name: &str) -> StateChange {
     StateChange { name: name.to_owned(), value: None }
 }
 
+/// Loads the values of the owners as an object that is sorted by name.
 async fn load(store: &dyn StateStore, owners: &StateOwners) -> Result<Value, StateError> {
     let mut values: Vec<_> = store.load(owners).await?.into_iter().collect();
     values.sort_by(|(one, _), (other, _)| one.cmp(other));

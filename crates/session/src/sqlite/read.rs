@@ -19,6 +19,7 @@ pub(super) struct SessionHeader {
     pub(super) metadata: String,
 }
 
+/// Returns the header of a session. `None` if it does not exist. Fails if its numbers are negative.
 pub(super) fn header(
     tx: &mut Tx<'_>,
     tables: &SessionTables,
@@ -36,7 +37,7 @@ pub(super) fn header(
     }
 }
 
-/// Returns the newest `limit` messages of a session, oldest first.
+/// Returns the newest `limit` messages of a session, oldest first. `None` if it does not exist.
 pub(super) fn load(
     tx: &mut Tx<'_>,
     tables: &SessionTables,
@@ -64,6 +65,7 @@ pub(super) fn load(
     Ok(Some(Transcript { messages, revision: header.revision }))
 }
 
+/// Returns the metadata of a session. `None` if it does not exist.
 pub(super) fn metadata(
     tx: &mut Tx<'_>,
     tables: &SessionTables,
@@ -76,7 +78,7 @@ pub(super) fn metadata(
         .map_err(|error| corrupt(id, format!("its metadata is no object: {error}")))?)
 }
 
-/// Returns a page of sessions after a cursor.
+/// Returns up to `limit` sessions after a cursor, and the cursor of the next page if there is one.
 pub(super) fn page(
     tx: &mut Tx<'_>,
     tables: &SessionTables,
@@ -102,6 +104,7 @@ pub(super) fn page(
     Ok(SessionPage { sessions, next })
 }
 
+/// Creates the error of a session with invalid rows.
 fn corrupt(id: &str, problem: String) -> SessionError {
     SessionError::Corrupt { id: id.to_owned(), problem }
 }

@@ -68,6 +68,7 @@ impl StateStore for SqliteSessionStore {
     }
 }
 
+/// Loads the values of all owners. The keys are names with their scope.
 fn load(
     tx: &mut Tx<'_>,
     tables: &SessionTables,
@@ -88,6 +89,7 @@ fn load(
     Ok(found)
 }
 
+/// Sets and removes values.
 fn store(
     tx: &mut Tx<'_>,
     tables: &SessionTables,
@@ -102,6 +104,7 @@ fn store(
     Ok(())
 }
 
+/// Converts an error of the session file.
 fn state_error(error: SessionError) -> StateError {
     StateError { message: error.to_string(), source: Some(Box::new(error)) }
 }

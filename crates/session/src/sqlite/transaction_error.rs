@@ -18,7 +18,7 @@ pub(super) enum TransactionError {
 }
 
 impl TransactionError {
-    /// Converts the error of a transaction on the session `id`.
+    /// Converts the error into a [`SessionError`] of the session `id`.
     pub(super) fn for_session(self, id: &str) -> SessionError {
         match self {
             Self::Session(error) => error,

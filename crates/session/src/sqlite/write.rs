@@ -27,6 +27,7 @@ pub(super) struct EncodedChange {
 }
 
 impl EncodedChange {
+    /// Encodes the messages of a change. Fails if a message or the change is too large.
     pub(super) fn new(
         id: &str,
         base: u64,
@@ -49,6 +50,8 @@ impl EncodedChange {
     }
 }
 
+/// Applies a change and returns the new revision. Creates the session for revision 0. Fails with a conflict if `base`
+/// is not the stored revision.
 pub(super) fn commit(
     tx: &mut Tx<'_>,
     tables: &SessionTables,
@@ -80,6 +83,7 @@ pub(super) fn commit(
     Ok(found + 1)
 }
 
+/// Deletes a session with its messages. Returns false if it does not exist.
 pub(super) fn delete(
     tx: &mut Tx<'_>,
     tables: &SessionTables,
@@ -117,7 +121,7 @@ pub(super) fn fork(
 }
 
 /// Deletes a batch of the sessions that have not changed since a point in time. Returns the number of deleted
-/// sessions; 0 if none remains.
+/// sessions. Call it again until it returns 0.
 pub(super) fn delete_inactive(
     tx: &mut Tx<'_>,
     tables: &SessionTables,
@@ -130,6 +134,7 @@ pub(super) fn delete_inactive(
     Ok(keys.len() as u64)
 }
 
+/// Creates the error of a change with a stale base.
 fn conflict(id: &str, expected: u64, found: u64) -> SessionError {
     SessionError::Conflict { id: id.to_owned(), expected, found }
 }
