@@ -3,7 +3,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
-use provost_core::usage::limits::INBOX_MESSAGES_MAX;
+use provost_core::usage::limits::RUN_MESSAGES_PENDING_MAX;
 use provost_core::{ApprovalDecision, ApprovalId, ContentPart, Document, Image, RunId};
 use tokio_util::sync::CancellationToken;
 
@@ -19,7 +19,7 @@ pub enum RunHandleError {
     #[error("the run does not wait for this decision")]
     NoSuchApproval,
     /// The input queue is full.
-    #[error("the run already has {INBOX_MESSAGES_MAX} messages waiting: send fewer, or wait")]
+    #[error("the run already has {RUN_MESSAGES_PENDING_MAX} messages waiting: send fewer, or wait")]
     QueueFull,
 }
 
@@ -151,7 +151,7 @@ impl RunControl {
             return Err(RunHandleError::RunEnded);
         }
         let queue = queue(&mut inbox);
-        if queue.len() >= INBOX_MESSAGES_MAX {
+        if queue.len() >= RUN_MESSAGES_PENDING_MAX {
             return Err(RunHandleError::QueueFull);
         }
         queue.push_back(input);

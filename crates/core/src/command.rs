@@ -56,7 +56,7 @@ pub struct InputProvenance {
 }
 
 impl InputProvenance {
-    /// True if two waiting messages may become one turn: both have the same sender and channel.
+    /// Returns true if two waiting messages may become one turn: both have the same sender and channel.
     pub fn can_merge(&self, other: &Self) -> bool {
         (self.kind, &self.source, &self.channel) == (other.kind, &other.source, &other.channel)
     }
@@ -122,7 +122,7 @@ impl RoutingContext {
         })
     }
 
-    /// True if two waiting messages may become one turn: both have the same route and response route.
+    /// Returns true if two waiting messages may become one turn: both have the same route and response route.
     pub fn can_merge(&self, other: &Self) -> bool {
         self == other
     }
@@ -223,7 +223,7 @@ impl TaskRequest {
         Self { message: vec![ContentPart::text(text)], ..Self::default() }
     }
 
-    /// Timeout of each run. `None` means no timeout.
+    /// Returns the timeout of each run. `None` means no timeout.
     pub fn timeout(&self) -> Option<Duration> {
         match self.timeout_ms {
             None => Some(RUN_TIMEOUT_DEFAULT),
@@ -232,18 +232,18 @@ impl TaskRequest {
         }
     }
 
-    /// Delay before the start.
+    /// Returns the delay before the task starts. Zero by default.
     pub fn delay(&self) -> Duration {
         Duration::from_millis(self.delay_ms.unwrap_or(0))
     }
 
-    /// Maximum wait for a worker after the task is due. `None` means no limit.
+    /// Returns the maximum wait for a worker after the task is due. `None` means no limit.
     pub fn queue_timeout(&self) -> Option<Duration> {
         self.queue_timeout_ms.map(Duration::from_millis)
     }
 
-    /// True if the request continues a task of its session: the task has the same agent and is not archived, and the
-    /// request is not from a webhook and does not require a new task.
+    /// Returns true if the request continues a task of its session: the task has the same agent and is not archived,
+    /// and the request is not from a webhook and does not require a new task.
     pub fn is_follow_up_of(&self, task_agent: &str, archived: bool) -> bool {
         let same_agent = self.agent.as_deref().is_none_or(|agent| agent == task_agent);
         same_agent && !archived && !self.new_task && self.hook_id.is_none()

@@ -19,7 +19,8 @@ pub const OPERATION_INVOKE: &str = "invoke";
 /// The header with the version, so that a server can check it before it reads the body.
 pub const CONTRACT_HEADER: &str = "X-Tool-Contract-Version";
 
-/// Trims a version and converts it to lower case. An empty version means the only one.
+/// Fails if the version is not supported. Case and surrounding whitespace do not matter, and an empty version is
+/// accepted.
 fn check_version(text: &str) -> Result<(), ToolContractError> {
     let version = text.trim();
     if version.is_empty() || version.eq_ignore_ascii_case(CONTRACT_VERSION) {
@@ -28,7 +29,7 @@ fn check_version(text: &str) -> Result<(), ToolContractError> {
     let shown = crate::text::first_chars(version, 32);
     Err(ToolContractError::new(
         ToolErrorCode::InvalidInput,
-        format!("tool contract version `{shown}` is not spoken here: use `{CONTRACT_VERSION}`"),
+        format!("tool contract version `{shown}` is not supported: use `{CONTRACT_VERSION}`"),
     )
     .detail("field", "tool_contract_version")
     .detail("expected", CONTRACT_VERSION))

@@ -25,17 +25,19 @@ struct Simulated {
 }
 
 impl Env {
-    /// Uses the system clock and the random source of the operating system.
+    /// Returns an environment with the system clock and the random source of the operating system.
     pub fn system() -> Self {
         Self::default()
     }
 
-    /// Uses the system clock with a fixed offset in milliseconds, to test the effects of a wrong clock.
+    /// Returns an environment whose system clock has a fixed offset in milliseconds, to test the effects of a wrong
+    /// clock.
     pub fn with_clock_offset(shift_ms: i64) -> Self {
         Self { simulated: None, clock_offset_ms: shift_ms }
     }
 
-    /// Uses a clock that moves only by [`Env::advance`] and a random source with the given seed.
+    /// Returns an environment whose clock moves only by [`Env::advance`], and whose random numbers follow from the
+    /// seed.
     pub fn simulated(seed: u64) -> Self {
         let start_ms = 1_700_000_000_000;
         let simulated = Simulated {
@@ -45,7 +47,7 @@ impl Env {
         Self { simulated: Some(Arc::new(simulated)), clock_offset_ms: 0 }
     }
 
-    /// Current time.
+    /// Returns the current time.
     pub fn now(&self) -> Timestamp {
         match &self.simulated {
             Some(simulated) => Timestamp::from_millis(simulated.now_ms.load(Ordering::Relaxed)),
@@ -53,6 +55,7 @@ impl Env {
         }
     }
 
+    /// Converts a duration since 1970 to a timestamp with the clock offset.
     fn at(&self, since: Duration) -> Timestamp {
         let millis = i64::try_from(since.as_millis()).unwrap_or(i64::MAX);
         Timestamp::from_millis(millis.saturating_add(self.clock_offset_ms))
@@ -108,11 +111,12 @@ impl Env {
     }
 }
 
+/// Returns the time since 1970 of the system clock. Zero for an earlier clock.
 fn since_epoch() -> Duration {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO)
 }
 
-/// Finalizer of the SplitMix64 generator: turns a counter into well-mixed bits.
+/// Returns well-mixed bits for a counter: the finalizer of the SplitMix64 generator.
 fn split_mix(state: u64) -> u64 {
     let mut mixed = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
     mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -24,13 +24,13 @@ pub enum ErrorKind {
     Conflict,
     /// A limit, budget or quota is used up.
     Exhausted,
-    /// Too many requests; the remote side asks to retry later.
+    /// Too many requests. A later request may succeed.
     RateLimited,
-    /// The remote side is down, overloaded or unreachable.
+    /// A service or a local resource is down, overloaded or unreachable.
     Unavailable,
     /// A deadline has passed.
     Timeout,
-    /// The remote side sent a response that violates its own protocol.
+    /// A response or stored data violates its format.
     Malformed,
     /// The operation was cancelled on request.
     Cancelled,

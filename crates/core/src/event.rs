@@ -1,8 +1,7 @@
 //! Live events: the versioned event stream of a run.
 //!
-//! The stream is the only source of truth about a live run: a blocking call folds it, a terminal prints it, and a
-//! server forwards it. Deltas may be dropped before they reach a viewer; the event that completes a message or call
-//! repeats its whole content.
+//! The stream contains everything about a live run: a blocking call collects it, a terminal prints it, and a server
+//! forwards it. A viewer may miss deltas; the event that completes a message or call repeats its whole content.
 
 mod approval;
 pub mod durable;
@@ -226,7 +225,7 @@ pub enum EventKind {
 }
 
 impl EventKind {
-    /// True for the last event of a run's stream.
+    /// Returns true for the last event of a run's stream.
     pub fn is_terminal(&self) -> bool {
         matches!(
             self,
@@ -240,7 +239,7 @@ impl EventKind {
 }
 
 impl Event {
-    /// Unwraps `Child` events and returns the event of the run in which it occurred.
+    /// Unwraps all levels of `Child` events and returns the event of the run in which it occurred.
     pub fn innermost(&self) -> &Self {
         let mut event = self;
         while let EventKind::Child { event: inner, .. } = &event.kind {
@@ -249,7 +248,7 @@ impl Event {
         event
     }
 
-    /// Number of `Child` levels around the innermost event; 0 for an event of this run.
+    /// Returns the number of `Child` levels around the innermost event. 0 for an event of this run.
     pub fn depth(&self) -> u32 {
         match &self.kind {
             EventKind::Child { event, .. } => 1 + event.depth(),
@@ -258,7 +257,7 @@ impl Event {
     }
 }
 
-/// Result and totals of a finished run.
+/// Result and totals of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RunSummary {
     /// Text of the final response.
@@ -279,15 +278,16 @@ pub struct RunSummary {
     pub tool_results: Vec<ToolResult>,
     /// Tokens of all model calls, including descendants.
     pub usage: Usage,
-    /// Cost of all model calls with a known price.
+    /// Cost of all model calls with a known price, including descendants.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost: Option<Money>,
     /// Number of model calls without a known price. `cost` does not include them.
     #[serde(default)]
     pub unpriced_calls: u32,
-    /// Number of model calls.
+    /// Number of model calls of this run, without those of descendants and compactions.
     pub turns: u32,
-    /// Number of tool calls, including denied calls and calls of unknown tools.
+    /// Number of tool calls of this run, including denied calls and calls of unknown tools, without those of
+    /// descendants.
     pub tool_calls: u32,
     /// Time from start to end.
     #[serde(rename = "duration_ms", with = "millis")]

@@ -11,8 +11,8 @@ use serde::{Deserialize, Serialize};
 use crate::scheduling::RetryPolicy;
 use crate::text::string_enum::string_enum;
 use crate::usage::limits::{
-    ATTEMPTS_MAX, CPU_MILLICORES_DEFAULT, CPU_MILLICORES_MAX, GPUS_MAX, MEMORY_BYTES_DEFAULT,
-    MEMORY_BYTES_MAX,
+    ATTEMPTS_MAX, CPU_MILLICORES_DEFAULT, CPU_MILLICORES_MAX, GPUS_MAX, MEMORY_BYTES_MAX,
+    POLICY_MEMORY_BYTES_DEFAULT,
 };
 
 mod layer;
@@ -123,11 +123,12 @@ impl SandboxResources {
     pub fn resolved(self) -> Self {
         Self {
             cpu: Some(self.cpu.unwrap_or(CPU_MILLICORES_DEFAULT)),
-            memory: Some(self.memory.unwrap_or(MEMORY_BYTES_DEFAULT)),
+            memory: Some(self.memory.unwrap_or(POLICY_MEMORY_BYTES_DEFAULT)),
             gpu: Some(self.gpu.unwrap_or(0)),
         }
     }
 
+    /// Fails if a value is outside of its range.
     pub(crate) fn validate(self) -> Result<(), PolicyError> {
         let bounds = [
             ("cpu", self.cpu.map(u64::from), 1, u64::from(CPU_MILLICORES_MAX), "millicores"),
@@ -212,7 +213,7 @@ impl ExecutionPolicy {
         }
     }
 
-    /// Checks all values.
+    /// Fails for the first value that is outside of its range.
     pub fn validate(&self) -> Result<(), PolicyError> {
         self.resources.validate()?;
         self.retry.validate()
@@ -237,7 +238,8 @@ impl ExecutionPolicy {
         self
     }
 
-    /// Decides about a command. A command that cannot be parsed counts as not on the allowlist.
+    /// Decides whether a command runs, needs approval or is denied. `on_list` is true if the command is on the agent's
+    /// allowlist; a command that cannot be parsed is not.
     pub fn decide(&self, on_list: bool) -> CommandDecision {
         let decision = decide(self.security, self.ask, on_list);
         let denies = self.security == CommandPolicy::Allowlist && !on_list && self.deny_unlisted;
@@ -278,12 +280,13 @@ pub struct PolicyError {
 }
 
 impl PolicyError {
+    /// Creates the error of an invalid value.
     pub(crate) fn invalid(path: &str, problem: impl Into<String>, fix: impl Into<String>) -> Self {
         let path = path.to_owned();
         Self { path, problem: problem.into(), fix: fix.into(), unsupported: false }
     }
 
-    /// The stable error code.
+    /// Returns the stable error code.
     pub fn code(&self) -> &'static str {
         if self.unsupported { "policy_unsupported" } else { "policy_invalid" }
     }

@@ -8,13 +8,14 @@ use serde::Serialize;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-/// Returns the canonical text of a JSON value.
+/// Returns the canonical text of a JSON value: without spaces, members sorted by name.
 pub fn canonical_json(value: &Value) -> String {
     let mut text = String::new();
     write_canonical(value, &mut text);
     text
 }
 
+/// Appends the canonical text of a value.
 fn write_canonical(value: &Value, text: &mut String) {
     match value {
         Value::Array(items) => {

@@ -60,6 +60,7 @@ fn write_id(f: &mut fmt::Formatter<'_>, prefix: &str, uuid: Uuid) -> fmt::Result
     Ok(())
 }
 
+/// Decodes the digits of an id. `None` if the length or a digit is wrong.
 fn decode(text: &str) -> Option<Uuid> {
     if text.len() != TEXT_LEN || text.as_bytes()[0] > b'7' {
         return None;
@@ -72,6 +73,7 @@ fn decode(text: &str) -> Option<Uuid> {
     Some(Uuid::from_u128(bits))
 }
 
+/// Parses the text form of an id. Fails if the prefix or a digit is wrong.
 pub(crate) fn parse_id(prefix: &'static str, text: &str) -> Result<Uuid, IdError> {
     let digits = text
         .strip_prefix(prefix)

@@ -99,18 +99,18 @@ impl Message {
         Self::new(Role::Assistant, vec![ContentPart::text(text)], Timestamp::default())
     }
 
-    /// A summary of earlier messages.
+    /// Creates a message with a summary of earlier messages.
     pub fn summary(text: impl Into<String>) -> Self {
         Self::new(Role::Summary, vec![ContentPart::text(text)], Timestamp::default())
     }
 
-    /// Creates an assistant message of tool calls.
+    /// Creates an assistant message that requests tool calls.
     pub fn calls(calls: impl IntoIterator<Item = ToolCall>) -> Self {
         let parts = calls.into_iter().map(ContentPart::ToolCall).collect();
         Self::new(Role::Assistant, parts, Timestamp::default())
     }
 
-    /// Creates a message with the results of one turn, in call order.
+    /// Creates a tool message from the results of one turn. The caller passes them in call order.
     pub fn results(results: impl IntoIterator<Item = ToolResult>) -> Self {
         let parts = results.into_iter().map(ContentPart::ToolResult).collect();
         Self::new(Role::Tool, parts, Timestamp::default())
@@ -123,17 +123,17 @@ impl Message {
         self
     }
 
-    /// Text of the first text part. Empty if there is none.
+    /// Returns the text of the first text part. Empty if there is none.
     pub fn first_text(&self) -> &str {
         self.parts.iter().find_map(ContentPart::as_text).unwrap_or("")
     }
 
-    /// Concatenates all text parts.
+    /// Returns all text parts, joined without a separator.
     pub fn text(&self) -> String {
         self.parts.iter().filter_map(ContentPart::as_text).collect()
     }
 
-    /// All reasoning parts.
+    /// Returns the reasoning parts, in order.
     pub fn reasoning(&self) -> impl Iterator<Item = &Reasoning> {
         self.parts.iter().filter_map(|part| match part {
             ContentPart::Reasoning(reasoning) => Some(reasoning),
@@ -141,7 +141,7 @@ impl Message {
         })
     }
 
-    /// All images.
+    /// Returns the images of the message, in order. Images in tool results are not included.
     pub fn images(&self) -> impl Iterator<Item = &Image> {
         self.parts.iter().filter_map(|part| match part {
             ContentPart::Image(image) => Some(image),
@@ -149,7 +149,7 @@ impl Message {
         })
     }
 
-    /// All tool calls, in order.
+    /// Returns the tool calls, in order.
     pub fn tool_calls(&self) -> impl Iterator<Item = &ToolCall> {
         self.parts.iter().filter_map(|part| match part {
             ContentPart::ToolCall(call) => Some(call),
@@ -157,7 +157,7 @@ impl Message {
         })
     }
 
-    /// All tool results, in order.
+    /// Returns the tool results, in order.
     pub fn tool_results(&self) -> impl Iterator<Item = &ToolResult> {
         self.parts.iter().filter_map(|part| match part {
             ContentPart::ToolResult(result) => Some(result),
@@ -165,7 +165,7 @@ impl Message {
         })
     }
 
-    /// Appends to the first text part, or adds one.
+    /// Appends text to the first text part. Adds a text part at the end if there is none.
     pub fn append_text(&mut self, more: &str) {
         let first = self.parts.iter_mut().find_map(|part| match part {
             ContentPart::Text { text } => Some(text),
@@ -177,7 +177,7 @@ impl Message {
         }
     }
 
-    /// True if the message has no content that can be sent to a provider.
+    /// Returns true if the message has no content that can be sent to a provider.
     pub fn is_empty(&self) -> bool {
         self.parts.iter().all(|part| match part {
             ContentPart::Text { text } => text.is_empty(),

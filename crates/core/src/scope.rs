@@ -59,7 +59,7 @@ impl StateScope {
         }
     }
 
-    /// Parses the stable name of a scope.
+    /// Parses the stable name of a scope. `None` if the name is unknown.
     pub fn parse(word: &str) -> Option<Self> {
         [Self::Run, Self::Session, Self::User, Self::App]
             .into_iter()

@@ -3,12 +3,12 @@
 pub mod sse;
 pub(crate) mod string_enum;
 
-/// Longest prefix of at most `bytes_max` bytes that ends at a character boundary.
+/// Returns the longest prefix of at most `bytes_max` bytes that ends at a character boundary.
 pub fn first_bytes(text: &str, bytes_max: usize) -> &str {
     &text[..text.floor_char_boundary(bytes_max)]
 }
 
-/// Prefix of at most `chars_max` characters.
+/// Returns the prefix of at most `chars_max` characters.
 pub fn first_chars(text: &str, chars_max: usize) -> &str {
     text.char_indices().nth(chars_max).map_or(text, |(end, _)| &text[..end])
 }

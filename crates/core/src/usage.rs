@@ -40,7 +40,7 @@ impl Usage {
         Self { input, output, ..Self::default() }
     }
 
-    /// Input plus output.
+    /// Returns the sum of input and output tokens.
     pub fn total(&self) -> u64 {
         self.input.saturating_add(self.output)
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use provost_core::Env;
 use provost_core::lifecycle::ApprovalTimeoutAction;
 use provost_core::recovery::UnknownEffectPolicy;
-use provost_core::usage::limits::{LEASE_HEARTBEAT, LEASE_TTL};
+use provost_core::usage::limits::{LEASE_HEARTBEAT_DEFAULT, LEASE_TTL_DEFAULT};
 use provost_store::Store;
 
 use crate::attempt::workspace::WorkspaceProbe;
@@ -82,8 +82,8 @@ impl Default for EngineOptions {
             pool: "default".to_owned(),
             served_sessions: None,
             capacity: 64,
-            lease: LEASE_TTL,
-            heartbeat: LEASE_HEARTBEAT,
+            lease: LEASE_TTL_DEFAULT,
+            heartbeat: LEASE_HEARTBEAT_DEFAULT,
             poll: Duration::from_secs(1),
             grace: Duration::from_secs(20),
             on_unknown: UnknownEffectPolicy::default(),

@@ -11,7 +11,7 @@ pub struct StoreStats {
     pub commits: u64,
     /// Groups that failed as a whole.
     pub groups_failed: u64,
-    /// Largest number of jobs in one commit.
+    /// Maximum number of jobs in one commit.
     pub group_jobs_max: u64,
     /// Jobs in the write queue now.
     pub waiting: u64,

@@ -10,7 +10,7 @@ use futures::StreamExt;
 use provost_agent::{
     Agent, LimitDecision, OnLimit, RunHandle, RunHandleError, RunOutcome, RunStream,
 };
-use provost_core::usage::limits::INBOX_MESSAGES_MAX;
+use provost_core::usage::limits::RUN_MESSAGES_PENDING_MAX;
 use provost_core::{Event, EventKind, Limits};
 use provost_model::{ScriptedModel, StructuredOutputSupport, call, calls, text};
 use provost_tool::{FnTool, ToolError, tool_fn};
@@ -201,14 +201,18 @@ async fn the_inbox_is_bounded() {
     let agent = Agent::builder("tester", model.clone()).build().unwrap();
     let stream = agent.run("hi").stream();
     let handle = stream.handle();
-    for number in 0..INBOX_MESSAGES_MAX {
+    for number in 0..RUN_MESSAGES_PENDING_MAX {
         handle.steer(format!("{number}")).unwrap();
     }
     assert_eq!(handle.steer("one too many"), Err(RunHandleError::QueueFull));
     stream.outcome().await.unwrap();
     let said = said(&model, 0);
-    assert_eq!(said.len(), 1 + INBOX_MESSAGES_MAX);
-    assert_eq!((said[1].as_str(), said[INBOX_MESSAGES_MAX].as_str()), ("0", "63"), "in order");
+    assert_eq!(said.len(), 1 + RUN_MESSAGES_PENDING_MAX);
+    assert_eq!(
+        (said[1].as_str(), said[RUN_MESSAGES_PENDING_MAX].as_str()),
+        ("0", "63"),
+        "in order"
+    );
 }
 
 #[tokio::test(start_paused = true)]

@@ -9,7 +9,7 @@ use crate::usage::limits::{
 use crate::{ContentPart, MediaSource};
 
 impl TaskRequest {
-    /// Checks everything that can be checked without looking anything up.
+    /// Checks all fields and sizes without looking anything up. Fails for the first problem.
     pub fn validate(&self) -> Result<(), RequestError> {
         check_parts("command.message", &self.message, COMMAND_PARTS_MAX)?;
         check_parts("command.attachments", &self.attachments, COMMAND_ATTACHMENTS_MAX)?;
@@ -36,6 +36,7 @@ impl TaskRequest {
         check_bytes(|| "command".to_owned(), bytes, COMMAND_BYTES_MAX)
     }
 
+    /// Fails for a request without text and attachments.
     fn check_not_empty(&self) -> Result<(), RequestError> {
         let says_something = |part: &ContentPart| !matches!(part, ContentPart::Text { text } if text.trim().is_empty());
         if self.attachments.is_empty() && !self.message.iter().any(says_something) {
@@ -45,6 +46,7 @@ impl TaskRequest {
         Ok(())
     }
 
+    /// Fails if a field of the request is blank or too long.
     fn check_fields(&self) -> Result<(), RequestError> {
         if let Some(agent) = &self.agent
             && !(1..=NAME_CHARS_MAX).contains(&agent.chars().count())
@@ -76,6 +78,7 @@ impl TaskRequest {
 }
 
 impl RoutingContext {
+    /// Fails if a field is blank or too long.
     fn check(&self) -> Result<(), RequestError> {
         for (field, value) in [
             ("to", &self.to),
@@ -96,6 +99,7 @@ impl RoutingContext {
 }
 
 impl InputProvenance {
+    /// Fails if a field is blank or too long.
     fn check(&self) -> Result<(), RequestError> {
         for (field, value) in [
             ("source", &self.source),
@@ -110,7 +114,8 @@ impl InputProvenance {
     }
 }
 
-/// Checks the parts of a message that comes from outside: what only a model or a tool may say is refused.
+/// Checks the parts of a message that comes from outside. Fails for parts that only a model or a tool may create, too
+/// many parts, and more than the permitted bytes.
 pub(super) fn check_parts(
     path: &str,
     parts: &[ContentPart],
@@ -158,6 +163,7 @@ fn check_field(parent: &str, field: &str, value: Option<&str>) -> Result<(), Req
     }
 }
 
+/// Fails if `bytes` exceeds `max`. The path is only formatted for the error.
 fn check_bytes(
     path: impl FnOnce() -> String,
     bytes: usize,
@@ -169,6 +175,7 @@ fn check_bytes(
     Err(RequestError::TooLarge { path: path(), bytes, max })
 }
 
+/// Returns the size of a part, in bytes.
 fn bytes_of(part: &ContentPart) -> usize {
     let source = |source: &MediaSource| match source {
         MediaSource::Url(url) => url.len(),

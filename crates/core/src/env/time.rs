@@ -14,37 +14,37 @@ use serde::{Deserialize, Serialize};
 pub struct Timestamp(i64);
 
 impl Timestamp {
-    /// Converts from milliseconds since 1970.
+    /// Creates a timestamp from milliseconds since 1970.
     pub const fn from_millis(millis: i64) -> Self {
         Self(millis)
     }
 
-    /// Milliseconds since 1970.
+    /// Returns the milliseconds since 1970.
     pub const fn as_millis(self) -> i64 {
         self.0
     }
 
-    /// Time elapsed since `earlier`. Zero if `earlier` is later.
+    /// Returns the time elapsed since `earlier`. Zero if `earlier` is later.
     pub fn since(self, earlier: Timestamp) -> Duration {
         Duration::from_millis(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))
     }
 
-    /// Adds a duration. Saturates at the latest representable time.
+    /// Returns the time after this duration. Saturates at the latest representable time.
     #[must_use]
     pub fn after(self, span: Duration) -> Self {
         Self(self.0.saturating_add(i64::try_from(span.as_millis()).unwrap_or(i64::MAX)))
     }
 
-    /// Subtracts a duration. Saturates at the earliest representable time.
+    /// Returns the time before this duration. Saturates at the earliest representable time.
     #[must_use]
     pub fn before(self, span: Duration) -> Self {
         Self(self.0.saturating_sub(i64::try_from(span.as_millis()).unwrap_or(i64::MAX)))
     }
 
-    /// Formats as RFC 3339 in UTC, with milliseconds.
+    /// Formats the time as RFC 3339 in UTC, with milliseconds.
     pub fn to_rfc3339(self) -> String {
         let (days, ms_of_day) = (self.0.div_euclid(86_400_000), self.0.rem_euclid(86_400_000));
-        let (year, month, day) = civil_from_days(days);
+        let CivilDate { year, month, day } = civil_from_days(days);
         let (hour, minute) = (ms_of_day / 3_600_000, ms_of_day / 60_000 % 60);
         let (second, milli) = (ms_of_day / 1000 % 60, ms_of_day % 1000);
         format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{milli:03}Z")
@@ -71,8 +71,20 @@ pub(crate) mod millis {
     }
 }
 
-/// Converts a day number to a Gregorian date. An era is 400 years or 146,097 days.
-fn civil_from_days(days: i64) -> (i64, i64, i64) {
+/// Date of the Gregorian calendar.
+struct CivilDate {
+    year: i64,
+    /// 1 to 12.
+    month: i64,
+    /// 1 to 31.
+    day: i64,
+}
+
+/// Converts a number of days since 1970-01-01 to a date.
+///
+/// The calendar repeats every era of 400 years, which has 146,097 days. Years start in March here, so that the leap
+/// day is the last day of a year.
+fn civil_from_days(days: i64) -> CivilDate {
     let shifted = days + 719_468;
     let era = shifted.div_euclid(146_097);
     let day_of_era = shifted.rem_euclid(146_097);
@@ -82,7 +94,7 @@ fn civil_from_days(days: i64) -> (i64, i64, i64) {
     let shifted_month = (5 * day_of_year + 2) / 153;
     let day = day_of_year - (153 * shifted_month + 2) / 5 + 1;
     let month = if shifted_month < 10 { shifted_month + 3 } else { shifted_month - 9 };
-    (year_of_era + era * 400 + i64::from(month <= 2), month, day)
+    CivilDate { year: year_of_era + era * 400 + i64::from(month <= 2), month, day }
 }
 
 impl fmt::Debug for Timestamp {

@@ -23,6 +23,7 @@ pub enum ApprovalRequestKind {
 }
 
 impl ApprovalRequestKind {
+    /// Returns true for [`ApprovalRequestKind::Call`], which is not serialized.
     fn is_call(&self) -> bool {
         *self == Self::Call
     }
@@ -75,7 +76,7 @@ pub enum ApprovalDecision {
 }
 
 impl ApprovalDecision {
-    /// True for an approval. The request determines whether it is sufficient.
+    /// Returns true for an approval. The request determines whether it is sufficient.
     pub const fn is_approved(&self) -> bool {
         matches!(self, Self::Approve | Self::ApprovedBy { .. })
     }

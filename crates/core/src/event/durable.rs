@@ -67,7 +67,7 @@ macro_rules! durable_events {
         }
 
         impl DurableEvent {
-            /// Stored name of the kind.
+            /// Returns the stored name of the kind.
             pub fn kind(&self) -> &str {
                 match self {
                     $( Self::$variant(_) => $name, )+
@@ -75,7 +75,7 @@ macro_rules! durable_events {
                 }
             }
 
-            /// The body as it is stored.
+            /// Returns the body as it is stored.
             pub fn body(&self) -> serde_json::Result<String> {
                 match self {
                     $( Self::$variant(payload) => serde_json::to_string(payload), )+
@@ -83,6 +83,7 @@ macro_rules! durable_events {
                 }
             }
 
+            /// Parses the body of a known kind.
             fn parse_known(kind: DurableEventKind, body: &str) -> Result<Self, DurableEventError> {
                 match kind {
                     $( DurableEventKind::$variant => payload(kind, body).map(Self::$variant), )+
@@ -193,6 +194,7 @@ pub struct DurableEventError {
     source: serde_json::Error,
 }
 
+/// Parses a body. Fails with the kind in the error.
 fn payload<T: DeserializeOwned>(
     kind: DurableEventKind,
     body: &str,
@@ -206,12 +208,12 @@ impl DurableEventKind {
         name.parse().ok()
     }
 
-    /// Kind of the last event of a run with the status. `None` if the status is not terminal.
+    /// Returns the kind of the last event of a run with the status. `None` if the status is not terminal.
     pub fn of_end(status: RunStatus) -> Option<Self> {
         Self::ALL.iter().copied().find(|kind| kind.end_status() == Some(status))
     }
 
-    /// Status of a run that ends with an event of this kind. `None` if the kind does not end a run.
+    /// Returns the status of a run that ends with an event of this kind. `None` if the kind does not end a run.
     pub const fn end_status(self) -> Option<RunStatus> {
         match self {
             Self::Finished => Some(RunStatus::Ok),
@@ -222,7 +224,7 @@ impl DurableEventKind {
         }
     }
 
-    /// True if an event of this kind is the last one of its run.
+    /// Returns true if an event of this kind is the last one of its run.
     pub const fn is_terminal(self) -> bool {
         self.end_status().is_some()
     }
@@ -237,7 +239,7 @@ impl DurableEvent {
         }
     }
 
-    /// The terminal event of a run.
+    /// Returns the terminal event of a run, with the kind of its status.
     pub const fn end(ended: RunEnded) -> Self {
         match ended.status {
             RunStatus::Ok => Self::Finished(ended),
@@ -247,12 +249,12 @@ impl DurableEvent {
         }
     }
 
-    /// True if a message is stored with the event.
+    /// Returns true if a message is stored with the event.
     pub const fn has_message(&self) -> bool {
         matches!(self, Self::UserMessage(_) | Self::TurnFinished(_))
     }
 
-    /// Number of the model call that the event finishes. `None` for other kinds.
+    /// Returns the number of the model call that the event finishes. `None` for other kinds.
     pub const fn ended_turn(&self) -> Option<u32> {
         match self {
             Self::TurnFinished(turn) => Some(turn.turn),
@@ -260,7 +262,7 @@ impl DurableEvent {
         }
     }
 
-    /// Outcome code of the event. `None` if it has none.
+    /// Returns the outcome code of the event. `None` if it has none.
     pub const fn code(&self) -> Option<OutcomeCode> {
         match self {
             Self::Parked(parked) => parked.code,
@@ -274,7 +276,7 @@ impl DurableEvent {
         }
     }
 
-    /// Description of the error or end that the event reports, for people.
+    /// Returns the description of the error or end that the event reports, for people. `None` if it reports none.
     pub fn detail(&self) -> Option<&str> {
         match self {
             Self::Parked(parked) => parked.detail.as_deref(),
@@ -288,7 +290,8 @@ impl DurableEvent {
         }
     }
 
-    /// One-line reason for the event: its detail, else the reason in its payload, else its outcome code.
+    /// Returns a one-line reason for the event: its detail, else the reason in its payload, else its outcome code.
+    /// `None` if it has none of them.
     pub fn reason(&self) -> Option<&str> {
         let reason = match self {
             Self::Parked(parked) => Some(parked.reason.as_str()),

@@ -44,7 +44,7 @@ pub struct ExecutionPolicyPatch {
 }
 
 impl ExecutionPolicyPatch {
-    /// Checks all values.
+    /// Fails for the first value that is outside of its range.
     pub fn validate(&self) -> Result<(), PolicyError> {
         self.resources.unwrap_or_default().validate()?;
         self.retry.as_ref().map_or(Ok(()), RetryPolicy::validate)
@@ -122,6 +122,7 @@ impl ExecutionPolicy {
 }
 
 impl SandboxResources {
+    /// Returns the stricter limit of both for each resource, with defaults for unset values.
     fn intersect(self, by: SandboxResources) -> SandboxResources {
         let (mine, theirs) = (self.resolved(), by.resolved());
         // An unset limit uses the default, or the other policy's limit if that is lower.
@@ -136,7 +137,7 @@ impl SandboxResources {
     }
 }
 
-/// Returns the second number if it is the smaller one.
+/// Returns `theirs` if it is smaller than `mine`, otherwise `None`.
 fn below<T: PartialOrd>(mine: Option<T>, theirs: Option<T>) -> Option<T> {
     theirs.filter(|theirs| mine.is_some_and(|mine| *theirs < mine))
 }
@@ -187,6 +188,7 @@ impl ExecutionPolicy {
 }
 
 impl SandboxResources {
+    /// Fails for a limit that this installation cannot enforce.
     fn check_supported(self, supported: &SandboxCapabilities) -> Result<(), PolicyError> {
         let fix = "leave it out";
         if let Some(cpu) = self.cpu.filter(|_| !supported.resource_limits) {
@@ -203,6 +205,7 @@ impl SandboxResources {
     }
 }
 
+/// Creates the error of a value that no sandbox of this installation can enforce.
 fn unsupported(field: &str, value: &str, fix: &str) -> PolicyError {
     PolicyError {
         path: format!("policy.{field}"),

@@ -122,7 +122,7 @@ fn a_child_is_never_wider_than_its_parent() {
     assert!(!child.network_enabled && !child.interactive);
     assert_eq!((child.security, child.ask), (CommandPolicy::Allowlist, CommandApproval::Off));
     assert_eq!(child.resources.cpu, Some(1000));
-    assert_eq!(child.resources.memory, Some(MEMORY_BYTES_DEFAULT), "unsaid is the default");
+    assert_eq!(child.resources.memory, Some(POLICY_MEMORY_BYTES_DEFAULT), "unsaid is the default");
     assert_eq!((child.resources.gpu, child.retry.max_attempts), (Some(1), 2));
     let silent = ExecutionPolicy::default().intersect(&parent);
     assert_eq!(silent.resources.cpu, Some(1000), "who says nothing is bound too");

@@ -65,7 +65,8 @@ macro_rules! name_type {
 }
 
 name_type!(
-    /// Tenancy boundary. Every row, id and query belongs to one namespace.
+    /// Tenancy boundary. The data of a tenant belongs to one namespace, directly or through its run, and a query of one
+    /// namespace returns no data of another.
     Namespace,
     "namespace",
     is_namespace,

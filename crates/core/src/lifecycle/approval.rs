@@ -98,7 +98,7 @@ string_enum! {
 }
 
 impl ApprovalState {
-    /// Returns the state after a transition.
+    /// Returns the state after a transition. Fails if the state does not permit it.
     pub const fn apply(self, event: ApprovalTransition) -> Result<Self, InvalidTransition> {
         match (self, event) {
             (Self::Pending, ApprovalTransition::Approve) => Ok(Self::Approved),

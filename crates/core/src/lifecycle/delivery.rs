@@ -54,7 +54,7 @@ string_enum! {
 }
 
 impl DeliveryState {
-    /// Returns the state after a transition.
+    /// Returns the state after a transition. Fails if the state does not permit it.
     pub const fn apply(self, event: DeliveryTransition) -> Result<Self, InvalidTransition> {
         use DeliveryTransition as E;
         Ok(match (self, event) {

@@ -29,6 +29,7 @@ pub struct ParseEnumError {
 }
 
 impl ParseEnumError {
+    /// Creates the error of a text that is none of the `known` values.
     pub(crate) fn new(what: &'static str, text: &str, known: &'static [&'static str]) -> Self {
         Self { what, text: quoted(text), known }
     }

@@ -64,7 +64,7 @@ string_enum! {
 }
 
 impl InputState {
-    /// Returns the state after a transition.
+    /// Returns the state after a transition. Fails if the state does not permit it.
     pub const fn apply(self, event: InputTransition) -> Result<Self, InvalidTransition> {
         use InputTransition as E;
         Ok(match (self, event) {

@@ -211,7 +211,7 @@ impl RunState {
         self.status.is_terminal()
     }
 
-    /// Returns the state after a transition.
+    /// Returns the state after a transition. Fails if the state does not permit it.
     pub const fn apply(self, event: RunTransition) -> Result<Self, InvalidTransition> {
         use RunPhase as P;
         use RunTransition as E;
@@ -248,6 +248,7 @@ impl RunState {
         })
     }
 
+    /// Returns this state parked for a reason. The session is released if the reason requires it.
     const fn parked(self, why: WaitReason) -> Self {
         Self {
             status: self.status,
@@ -257,6 +258,7 @@ impl RunState {
         }
     }
 
+    /// Returns a terminal state.
     const fn ended(status: RunStatus) -> Self {
         Self { status, phase: RunPhase::Done, parked_for: None, holds_session: false }
     }

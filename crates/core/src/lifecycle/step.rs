@@ -148,6 +148,7 @@ pub fn on_lease_expired(
 }
 
 impl InFlightStep {
+    /// Chooses the action for this step alone.
     fn on_lease_expired(&self, loss: LostWorkerContext, grace: Duration) -> LeaseExpiryAction {
         let after = if loss.confirmed_dead { Duration::ZERO } else { grace };
         if !matches!(self.state, StepState::Started | StepState::Unknown) {
@@ -178,6 +179,7 @@ impl LeaseExpiryAction {
     /// Requeue without delay or restriction.
     pub const REQUEUE_NOW: Self = Self::Requeue { after: Duration::ZERO, restricted: false };
 
+    /// Returns the more cautious of two actions: cancel, crash loop, fail, park, then requeue with the longer delay.
     fn most_cautious(self, other: Self) -> Self {
         use LeaseExpiryAction as A;
         match (self, other) {

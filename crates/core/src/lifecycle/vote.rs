@@ -71,7 +71,7 @@ impl ApprovalVotes {
         Ok(self.result())
     }
 
-    /// Returns the vote of a principal.
+    /// Returns the vote of a principal. `None` if there is none.
     pub fn vote_of(&self, by: &str) -> Option<&Vote> {
         self.votes.iter().find(|vote| is_same_principal(&vote.by, by))
     }
@@ -133,6 +133,7 @@ impl ApprovalVotes {
         Ok(())
     }
 
+    /// Returns true if the principal requested the approval and requesters may not vote.
     fn is_excluded(&self, name: &str) -> bool {
         self.approvers.exclude_requester
             && self.requesters.iter().any(|requester| is_same_principal(requester, name))

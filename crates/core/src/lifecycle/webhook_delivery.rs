@@ -39,7 +39,7 @@ string_enum! {
 }
 
 impl WebhookDeliveryState {
-    /// Returns the state after a transition.
+    /// Returns the state after a transition. Fails if the state does not permit it.
     pub const fn apply(self, event: WebhookDeliveryTransition) -> Result<Self, InvalidTransition> {
         use WebhookDeliveryTransition as E;
         Ok(match (self, event) {
@@ -59,7 +59,7 @@ impl WebhookDeliveryState {
         })
     }
 
-    /// Returns true if it is sent again only on request.
+    /// Returns true if the delivery is sent again only on request: it was delivered or has failed permanently.
     pub const fn is_settled(self) -> bool {
         matches!(self, Self::Delivered | Self::Failed)
     }

@@ -41,7 +41,7 @@ impl ContentPart {
         Self::Text { text: text.into() }
     }
 
-    /// Text of a text part. `None` for other kinds.
+    /// Returns the text of a text part. `None` for other kinds.
     pub fn as_text(&self) -> Option<&str> {
         match self {
             Self::Text { text } => Some(text),
@@ -91,7 +91,7 @@ pub enum MediaSource {
 }
 
 impl MediaSource {
-    /// Encodes bytes.
+    /// Creates an inline source from bytes, encoded in Base64.
     pub fn bytes(media_type: impl Into<String>, bytes: impl AsRef<[u8]>) -> Self {
         Self::Base64 { media_type: media_type.into(), data: BASE64.encode(bytes) }
     }

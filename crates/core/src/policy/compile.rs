@@ -13,7 +13,7 @@ use crate::resource::{
     OperationVerdict, ResourceError, RiskLevel, ToolPermission,
 };
 
-/// Largest number of rules, of roles and of policies in one snapshot. A larger snapshot is an error: truncating it
+/// Maximum number of rules, of roles and of policies in one snapshot. A larger snapshot is an error: truncating it
 /// could drop a rule that denies.
 const RESOURCES_MAX: usize = 100_000;
 
@@ -118,6 +118,7 @@ impl CompiledPolicy {
         Ok(compiled)
     }
 
+    /// Adds a rule if it applies to the subject.
     fn add_rule(&mut self, permission: ToolPermission) {
         use OperationClass::{Admin, Delete, Read, Write};
         let agent = self.subject.agent.trim().to_lowercase();
@@ -139,6 +140,7 @@ impl CompiledPolicy {
         self.rules.entry(tool).or_default().entry(action).or_default().push(rule);
     }
 
+    /// Evaluates the permissions that a rule requires of the subject.
     fn requirement(&self, permission: &ToolPermission) -> Requirement {
         let required = &permission.required_permissions;
         if required.is_empty() {
@@ -154,6 +156,7 @@ impl CompiledPolicy {
         if met { Requirement::Satisfied } else { Requirement::Missing(missing) }
     }
 
+    /// Merges a policy if it applies to the subject. The strictest value of all policies wins.
     fn add_policy(&mut self, policy: AgentPolicy) {
         let PolicySubject { namespace, task, system, .. } = &self.subject;
         if !policy.applies_to(namespace, task, system) {
@@ -184,23 +187,23 @@ impl CompiledPolicy {
         }
     }
 
-    /// Changes whenever any of the sources changes.
+    /// Returns the revision of the sources. It changes whenever any of them changes.
     pub fn revision(&self) -> &str {
         &self.revision
     }
 
-    /// Agent that the policy applies to.
+    /// Returns the agent that the policy applies to.
     pub fn subject(&self) -> &PolicySubject {
         &self.subject
     }
 
-    /// Smallest token limit per run of all policies that apply. `None` if no policy sets one.
+    /// Returns the smallest token limit per run of all policies that apply. `None` if no policy sets one.
     pub fn tokens_max(&self) -> Option<u64> {
         self.tokens_max
     }
 
-    /// Checks that every policy allows the model of the provider. A policy lists a model by its name or as
-    /// `provider/model`. The error names the policy that denies it.
+    /// Fails with the name of the policy if any policy does not allow the model of the provider. A policy lists a
+    /// model by its name or as `provider/model`.
     pub fn check_model(&self, provider: &str, model: &str) -> Result<(), ModelDenied> {
         if self.models.is_empty() {
             return Ok(());
@@ -218,14 +221,14 @@ impl CompiledPolicy {
         }
     }
 
-    /// Rules about an action of a tool, sorted by name.
+    /// Returns the rules about an action of a tool, sorted by name. Empty if there is none.
     pub(super) fn rules_of(&self, tool: &str, action: &str) -> &[CompiledRule] {
         self.rules.get(tool).and_then(|actions| actions.get(action)).map_or(&[], Vec::as_slice)
     }
 }
 
 impl CompiledRule {
-    /// Verdict about a class. `None` if the rule does not cover it.
+    /// Returns the verdict about a class. `None` if the rule does not cover it.
     pub(super) fn verdict(&self, class: OperationClass) -> Option<OperationVerdict> {
         self.verdicts[class as usize]
     }
@@ -240,7 +243,7 @@ fn verdict(permission: &ToolPermission, class: OperationClass) -> Option<Operati
     strictest(class.into()).or_else(|| strictest(OperationMatch::Any))
 }
 
-/// Permissions of the subject's roles, and the names of roles that do not exist.
+/// Returns the permissions of the subject's roles, and the names of its roles that do not exist.
 fn resolve_roles(
     subject: &PolicySubject,
     roles: impl Iterator<Item = AgentRole>,
@@ -263,6 +266,7 @@ fn resolve_roles(
     Ok((permissions, missing))
 }
 
+/// Fails if there are more than [`RESOURCES_MAX`] resources.
 fn check_count(path: &str, count: usize) -> Result<(), ResourceError> {
     if count <= RESOURCES_MAX {
         return Ok(());

@@ -30,14 +30,17 @@ struct Evaluation<'a> {
 struct OperationSet(u8);
 
 impl OperationSet {
+    /// Adds a class.
     fn add(&mut self, class: OperationClass) {
         self.0 |= 1 << class as u8;
     }
 
+    /// Returns true if the set contains the class.
     fn contains(self, class: OperationClass) -> bool {
         self.0 & (1 << class as u8) != 0
     }
 
+    /// Returns true if the set contains all classes.
     fn contains_all(self, classes: &[OperationClass]) -> bool {
         classes.iter().all(|class| self.contains(*class))
     }
@@ -78,15 +81,17 @@ impl CompiledPolicy {
         }
     }
 
+    /// Returns the name of the subject, trimmed.
     fn agent(&self) -> &str {
         self.subject().agent.trim()
     }
 
+    /// Returns the normal form of a tool name, without the subject's namespace.
     fn key(&self, name: &str) -> String {
         normalize_name(in_namespace(name, self.subject().namespace.trim()))
     }
 
-    /// Denies blocked tools, tools that lack a required sandbox, and agents with unknown roles.
+    /// Fails with the reason for blocked tools, tools that lack a required sandbox, and agents with unknown roles.
     fn check_denials(&self, eval: &Evaluation<'_>) -> Result<(), String> {
         let also = eval.tool.alias.map(|name| self.key(name));
         for key in std::iter::once(&eval.key).chain(&also) {
@@ -110,7 +115,8 @@ impl CompiledPolicy {
         Err(format!("agent `{}` has roles that do not exist: `{names}`", self.agent()))
     }
 
-    /// Applies the rules about the tool. Rules about its alias never allow.
+    /// Applies the rules about the tool: records decided classes and required approvals. Rules about its alias never
+    /// allow. Fails with the reason of a denial.
     fn apply_rules<'a>(&'a self, eval: &mut Evaluation<'a>) -> Result<(), String> {
         let rules = self.rules_of(&eval.key, &eval.action);
         let missing =
@@ -150,7 +156,8 @@ impl CompiledPolicy {
         Ok(())
     }
 
-    /// Decides classes that no rule covers, by the agent's list of tools and the permissions of its roles.
+    /// Decides classes that no rule covers, by the agent's list of tools and the permissions of its roles. Fails with
+    /// the reason of a denial.
     fn apply_defaults(&self, eval: &mut Evaluation<'_>) -> Result<(), String> {
         let is_undecided = |class: &&OperationClass| !eval.granted.contains(**class);
         let Some(first) = eval.operations.iter().find(is_undecided) else { return Ok(()) };
@@ -178,7 +185,8 @@ impl CompiledPolicy {
         Ok(())
     }
 
-    /// Requires approval for critical risk and by the execution policy, and applies denials of the execution policy.
+    /// Requires approval for critical risk and by the execution policy. Fails with the reason if the execution policy
+    /// denies the call.
     fn apply_approval_triggers(&self, eval: &mut Evaluation<'_>) -> Result<(), String> {
         let tool = eval.tool.name;
         if eval.tool.risk == RiskLevel::Critical && !eval.allowed.contains_all(eval.operations) {
@@ -210,7 +218,7 @@ impl CompiledPolicy {
         Ok(())
     }
 
-    /// Default permissions of the tool that the subject lacks.
+    /// Returns the default permissions of the tool that the subject lacks.
     fn missing_permissions(&self, eval: &Evaluation<'_>, key: &str) -> Vec<String> {
         let needed = std::iter::once(format!("tool:{key}:{}", eval.action)).chain(
             eval.tool
@@ -222,7 +230,7 @@ impl CompiledPolicy {
     }
 }
 
-/// Denies a subject that lacks a permission that the rule requires.
+/// Fails with the reason if the subject lacks a permission that the rule requires.
 fn check_requirement(rule: &CompiledRule, defaults_missing: &[String]) -> Result<(), String> {
     let missing = match &rule.requirement {
         Requirement::Nothing | Requirement::Satisfied => return Ok(()),
@@ -233,10 +241,12 @@ fn check_requirement(rule: &CompiledRule, defaults_missing: &[String]) -> Result
     Err(format!("rule `{}` requires `{}`", rule.name, missing.join("`, `")))
 }
 
+/// Returns the reason of a rule that denies a class.
 fn denial_reason(rule: &CompiledRule, class: OperationClass) -> String {
     format!("rule `{}` denies `{class}`", rule.name)
 }
 
+/// Adds the approval that a rule requires for a class.
 fn require_rule_approval(
     eval: &mut Evaluation<'_>,
     rule: &CompiledRule,
@@ -246,7 +256,8 @@ fn require_rule_approval(
     merge_approval(eval, reason, &rule.approvers)
 }
 
-/// Adds a required approval. The approvers of all requirements are intersected, and the first reason is kept.
+/// Adds a required approval. The approvers of all requirements are intersected, and the first reason is kept. Fails if
+/// too few approvers are left.
 fn merge_approval(
     eval: &mut Evaluation<'_>,
     reason: String,

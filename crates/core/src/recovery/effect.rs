@@ -67,7 +67,7 @@ impl EffectClass {
         }
     }
 
-    /// True if a tool of this class may run while an outcome is unknown: it must be read-only or unable to repeat an
+    /// Returns true if a tool of this class may run while an outcome is unknown: it must be read-only or unable to repeat an
     /// effect.
     pub const fn allowed_while_restricted(self) -> bool {
         matches!(self, Self::Pure | Self::Provable)
@@ -75,6 +75,7 @@ impl EffectClass {
 }
 
 impl UnknownEffectPolicy {
+    /// Returns the recovery action of the policy.
     const fn recovery(self) -> EffectRecovery {
         match self {
             Self::ReportToModel => EffectRecovery::ReportToModel,

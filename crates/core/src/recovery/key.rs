@@ -34,7 +34,7 @@ impl EffectKey {
         Self(format!("{EFFECT_PREFIX}{}", hex(&hash[..KEY_BYTES])).into())
     }
 
-    /// The key as text, for a column or a header.
+    /// Returns the key as text, for a column or a header.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -131,10 +131,12 @@ fn ordered_child_id<T: TypedId>(kind: &str, parent: RunId, call: &EffectKey, ind
     T::from_uuid(Builder::from_custom_bytes(bytes).into_uuid())
 }
 
+/// Returns the id of a child that a step spawns.
 fn child_id<T: TypedId>(kind: &str, parent: RunId, step: u64) -> T {
     deterministic_id(kind, parent, &[parent.uuid().as_bytes(), &step.to_be_bytes()])
 }
 
+/// Returns an id with the time of the parent and the hash of the fields.
 fn deterministic_id<T: TypedId>(kind: &str, parent: RunId, fields: &[&[u8]]) -> T {
     let uuid = parent.uuid();
     let hash = fields_hash(kind, fields);

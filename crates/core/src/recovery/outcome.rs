@@ -102,7 +102,7 @@ string_enum! {
 const CONTEXT_LENGTH: &str = "context_length";
 
 impl OutcomeCode {
-    /// Permitted retries after the outcome.
+    /// Returns which retries are permitted after the outcome.
     pub const fn retry_class(self) -> RetryClass {
         match self {
             Self::ProviderOverloaded | Self::SandboxStart | Self::Internal => RetryClass::Backoff,
@@ -126,12 +126,12 @@ impl OutcomeCode {
         }
     }
 
-    /// True if the run was cancelled on request. Such a run is never retried, even if a policy lists the code.
+    /// Returns true if the run was cancelled on request. Such a run is never retried, even if a policy lists the code.
     pub const fn is_cancellation(self) -> bool {
         matches!(self, Self::CancelledByUser | Self::CancelledByParent | Self::CancelledByInterrupt)
     }
 
-    /// Status of a run that ends with the outcome. `None` for outcomes that end only an attempt.
+    /// Returns the status of a run that ends with the outcome. `None` for outcomes that end only an attempt.
     pub const fn run_status(self) -> Option<RunStatus> {
         match self {
             Self::Fenced => None,
@@ -141,7 +141,7 @@ impl OutcomeCode {
         }
     }
 
-    /// Status of an attempt that ends with the outcome.
+    /// Returns the status of an attempt that ends with the outcome.
     pub const fn attempt_status(self) -> AttemptStatus {
         match self {
             Self::DeadlineExceeded => AttemptStatus::Timeout,
@@ -150,7 +150,7 @@ impl OutcomeCode {
         }
     }
 
-    /// Error kind that a run with this outcome reports if no more specific kind is known.
+    /// Returns the error kind that a run with this outcome reports if no more specific kind is known.
     pub const fn error_kind(self) -> ErrorKind {
         match self {
             Self::ProviderOverloaded
@@ -172,7 +172,7 @@ impl OutcomeCode {
         }
     }
 
-    /// Signal for the circuit breaker. Only a failure to execute the run counts.
+    /// Returns the signal for the circuit breaker. Only a failure to execute the run counts.
     pub const fn breaker_signal(self) -> BreakerSignal {
         match self {
             Self::SandboxStart | Self::WorkerLost => BreakerSignal::Failure,

@@ -58,7 +58,7 @@ impl AgentPolicy {
         }
     }
 
-    /// True if the policy applies to a task of a system. Namespaces are compared literally.
+    /// Returns true if the policy applies to a task of a system. Namespaces are compared literally.
     pub fn applies_to(&self, namespace: &str, task: &str, system: &str) -> bool {
         let is_listed = |names: &[String], name: &str| {
             let name = name.trim().to_lowercase();

@@ -61,7 +61,7 @@ const KINDS: [&str; 6] =
     ["Agent", "AgentPolicy", "AgentRole", "McpServer", "Tool", "ToolPermission"];
 
 impl Resource {
-    /// Reads a manifest.
+    /// Parses a manifest into the normal form of its resource. Fails with the path of the first problem.
     pub fn from_manifest(manifest: Value) -> Result<Self, ResourceError> {
         let Value::Object(mut manifest) = manifest else {
             return Err(invalid_field(
@@ -106,6 +106,7 @@ impl Resource {
             .map_err(|error| at_manifest_path(error, &["name", "namespace"]))
     }
 
+    /// Parses the spec of a kind.
     fn of(
         kind: &str,
         mut spec: Map<String, Value>,
@@ -131,7 +132,7 @@ impl Resource {
         })
     }
 
-    /// Kind of the resource.
+    /// Returns the kind of the resource.
     pub const fn kind(&self) -> &'static str {
         match self {
             Self::Agent(_) => "Agent",
@@ -143,7 +144,7 @@ impl Resource {
         }
     }
 
-    /// Namespace of the resource.
+    /// Returns the namespace of the resource.
     pub fn namespace(&self) -> &str {
         match self {
             Self::Agent(agent) => &agent.namespace,
@@ -155,7 +156,7 @@ impl Resource {
         }
     }
 
-    /// Name of the resource, unique per kind and namespace.
+    /// Returns the name of the resource, unique per kind and namespace.
     pub fn name(&self) -> &str {
         match self {
             Self::Agent(agent) => &agent.name,
@@ -168,6 +169,7 @@ impl Resource {
     }
 }
 
+/// Fails if `apiVersion` is given and not supported.
 fn version(given: Option<Value>) -> Result<(), ResourceError> {
     match given {
         None => Ok(()),
@@ -189,6 +191,7 @@ fn kind(given: Option<Value>) -> Result<&'static str, ResourceError> {
     found.ok_or_else(|| invalid_field("kind", format!("there is no kind `{text}`"), fix()))
 }
 
+/// Returns the name and the namespace of the metadata. Fails for a missing name or an unknown field.
 fn metadata(given: Option<Value>) -> Result<(String, String), ResourceError> {
     let Some(Value::Object(mut given)) = given else {
         return Err(invalid_field("metadata", "it is missing", "write `name` under it"));
@@ -228,6 +231,7 @@ fn metadata(given: Option<Value>) -> Result<(String, String), ResourceError> {
     Ok((name, namespace(&namespace_text)))
 }
 
+/// Parses a spec. Fails with the path of the problem.
 fn parse<T: DeserializeOwned>(spec: Map<String, Value>) -> Result<T, ResourceError> {
     serde_path_to_error::deserialize(Value::Object(spec)).map_err(|error| {
         let path = match error.path().to_string() {
@@ -244,6 +248,7 @@ fn at_manifest_path(error: ResourceError, metadata_fields: &[&str]) -> ResourceE
     with_path_prefix(block, error)
 }
 
+/// Prepends a block to the path of an error.
 fn with_path_prefix(block: &str, error: ResourceError) -> ResourceError {
     let path = match error.path.as_str() {
         "" => block.to_owned(),
@@ -292,6 +297,7 @@ fn snake_case_keys(block: Map<String, Value>) -> Map<String, Value> {
     renamed.collect()
 }
 
+/// Converts a camelCase key to snake_case.
 fn snake_case(key: &str) -> String {
     let mut text = String::with_capacity(key.len() + 4);
     for letter in key.chars() {

@@ -138,6 +138,8 @@ impl McpServerResource {
         }
     }
 
+    /// Fails if the workspace path is not absolute, or if a variable has an invalid name, or not exactly one of value
+    /// and secret.
     fn check_variables(self) -> Result<Self, ResourceError> {
         let dir = self.isolation.as_ref().and_then(|isolation| isolation.workspace.as_deref());
         if dir.is_some_and(|dir| !dir.starts_with('/')) {

@@ -97,17 +97,17 @@ impl Default for Approvers {
 }
 
 impl Approvers {
-    /// True if one approval by any person suffices.
+    /// Returns true if one approval by any person suffices.
     pub fn is_default(&self) -> bool {
         *self == Self::default()
     }
 
-    /// True if the principal is a permitted approver.
+    /// Returns true if the principal may approve: the list names it, or the list is empty.
     pub fn includes(&self, principal: &str) -> bool {
         self.of.is_empty() || self.of.iter().any(|name| is_same_principal(name, principal))
     }
 
-    /// True if enough distinct permitted approvers are in the list. Those in `excluded` do not count.
+    /// Returns true if enough distinct permitted approvers are in the list. Those in `excluded` do not count.
     pub fn is_satisfied_by(&self, people: &[String], excluded: &[String]) -> bool {
         let mut counted: Vec<&String> = Vec::new();
         for one in people {
@@ -123,7 +123,7 @@ impl Approvers {
     }
 }
 
-/// True if two names mean the same principal. Letter case and surrounding whitespace do not matter.
+/// Returns true if two names mean the same principal. Letter case and surrounding whitespace do not matter.
 pub fn is_same_principal(one: &str, two: &str) -> bool {
     one.trim().to_lowercase() == two.trim().to_lowercase()
 }
@@ -232,6 +232,7 @@ impl ToolPermission {
     }
 }
 
+/// Fails if the number of required approvers is out of range, or larger than the number of named people.
 fn check_approvers(approvers: &Approvers) -> Result<(), ResourceError> {
     if approvers.required == 0 || approvers.required > APPROVERS_MAX {
         return Err(invalid_field(

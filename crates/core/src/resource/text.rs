@@ -5,7 +5,7 @@ use super::ResourceError;
 /// Namespace of resources without a namespace.
 const DEFAULT_NAMESPACE: &str = "default";
 
-/// Namespace of resources without a namespace.
+/// Returns the namespace of resources that name none.
 pub(super) fn default_namespace() -> String {
     DEFAULT_NAMESPACE.to_owned()
 }
@@ -16,7 +16,7 @@ pub(super) fn namespace(text: &str) -> String {
     if text.is_empty() { default_namespace() } else { text.to_owned() }
 }
 
-/// Trims a required name. Fails if it is empty.
+/// Returns the trimmed name. Fails if it is empty.
 pub(super) fn required_name(name: &str, fix: &str) -> Result<String, ResourceError> {
     let name = name.trim();
     if name.is_empty() {

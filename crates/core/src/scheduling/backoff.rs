@@ -12,7 +12,7 @@ pub struct Backoff {
 }
 
 impl Backoff {
-    /// Returns the delay after `doublings` earlier delays.
+    /// Returns the delay after `doublings` earlier delays: twice as long each time, up to the maximum.
     pub fn wait(self, doublings: u32) -> Duration {
         let factor = 1u32.checked_shl(doublings).unwrap_or(u32::MAX);
         self.first.saturating_mul(factor).min(self.max)

@@ -18,7 +18,7 @@ impl Epoch {
         Self(number)
     }
 
-    /// The number, for a column.
+    /// Returns the number, for a column.
     pub const fn get(self) -> u64 {
         self.0
     }

@@ -50,7 +50,7 @@ impl ExecutionClassKey {
         Self(format!("{KEY_PREFIX}{}", &sha256_hex(text.as_bytes())[..KEY_DIGITS]))
     }
 
-    /// The key as text.
+    /// Returns the key as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -139,12 +139,12 @@ impl ClassBreaker {
         Self { failures, probe_at }
     }
 
-    /// Times of the counted failures, oldest first. The number is bounded.
+    /// Returns the times of the counted failures, oldest first. Their number is bounded.
     pub fn failures(&self) -> &[Timestamp] {
         &self.failures
     }
 
-    /// Time of the next probe while the breaker is open.
+    /// Returns the time of the next probe while the breaker is open. `None` if it is closed.
     pub fn probe_at(&self) -> Option<Timestamp> {
         self.probe_at
     }
@@ -199,12 +199,14 @@ impl ClassBreaker {
         }
     }
 
-    /// Only an attempt that started after the breaker opened proves that the class works again.
+    /// Returns true if an attempt that started at `started` is the probe of the open breaker. Only an attempt that
+    /// started after the breaker opened proves that the class works again.
     fn is_probe(&self, started: Timestamp) -> bool {
         self.probe_at.is_some_and(|probe_at| started.after(CLASS_PROBE_AFTER) >= probe_at)
     }
 }
 
+/// Returns true if a failure still counts.
 fn is_recent(at: Timestamp, now: Timestamp) -> bool {
     now < at.after(CLASS_FAILURE_WINDOW)
 }

@@ -214,7 +214,7 @@ impl InputQueueSettings {
         })
     }
 
-    /// Checks all values.
+    /// Fails for the first value that is outside of its range.
     pub fn validate(&self) -> Result<(), RequestError> {
         if !(1..=INPUTS_PENDING_MAX).contains(&self.cap) {
             let problem = format!("{} messages are out of range", self.cap);
@@ -235,7 +235,8 @@ impl InputQueueSettings {
         if mode == InputMode::Collect { now.after(self.debounce) } else { now }
     }
 
-    /// Decides about one more message with `pending` waiting ones.
+    /// Decides about one more message if `pending` messages wait: accept it, reject it, or accept it and drop the
+    /// oldest ones.
     pub fn overflow(&self, pending: usize) -> OverflowDecision {
         let cap = self.cap.max(1);
         match self.drop {

@@ -74,7 +74,7 @@ impl RetryPolicy {
         Self { max_attempts: 1, ..Self::default() }
     }
 
-    /// Checks all values.
+    /// Fails for the first value that is outside of its range.
     pub fn validate(&self) -> Result<(), PolicyError> {
         if !(1..=ATTEMPTS_MAX).contains(&self.max_attempts) {
             return Err(PolicyError::invalid(
@@ -111,7 +111,7 @@ impl RetryPolicy {
         self
     }
 
-    /// True if the policy retries this outcome.
+    /// Returns true if the policy retries this outcome.
     pub fn retries(&self, code: OutcomeCode) -> bool {
         code.retry_class() != RetryClass::Never
             && self.retry_on.as_ref().is_none_or(|codes| codes.contains(&code))
@@ -137,6 +137,7 @@ impl RetryPolicy {
         })
     }
 
+    /// Returns the delay after an attempt without jitter, limited by the cap.
     fn ceiling(&self, attempt: u32) -> Duration {
         grown(self.delay, self.factor, attempt.saturating_sub(1)).min(self.cap)
     }

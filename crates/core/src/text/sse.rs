@@ -20,9 +20,9 @@ pub struct SseFrame<'a> {
 /// Memory limits of a parser.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SseLimits {
-    /// Largest number of bytes of one event.
+    /// Maximum number of bytes of one event.
     pub event_bytes: usize,
-    /// Largest number of bytes of comments between two events.
+    /// Maximum number of bytes of comments between two events.
     pub comment_bytes: usize,
 }
 
@@ -82,7 +82,7 @@ impl SseParser {
         }
     }
 
-    /// Reconnection delay that the server requested, if any.
+    /// Returns the reconnection delay that the server requested last. `None` if it requested none.
     pub fn retry(&self) -> Option<Duration> {
         self.retry
     }
@@ -136,6 +136,7 @@ impl SseParser {
         self.dispatch(&mut sink)
     }
 
+    /// Processes a line: a field of the current event, or the end of the event. Fails if a limit is exceeded.
     fn process_line<E: From<SseError>>(
         &mut self,
         mut line: &[u8],
@@ -188,6 +189,7 @@ impl SseParser {
         Ok(())
     }
 
+    /// Passes the current event to `sink` and starts the next one. An event without id and data is dropped.
     fn dispatch<E>(
         &mut self,
         sink: &mut impl FnMut(SseFrame<'_>) -> Result<(), E>,
@@ -203,6 +205,7 @@ impl SseParser {
         sink(SseFrame { id: id.as_deref(), event: &event, data: data.as_deref() })
     }
 
+    /// Fails if the buffered event would exceed the limit.
     fn check_size<E: From<SseError>>(&self, additional: usize) -> Result<(), E> {
         let length = |field: &Option<Vec<u8>>| field.as_ref().map_or(0, Vec::len);
         let buffered = self.line.len() + self.event.len() + length(&self.id) + length(&self.data);

@@ -1,11 +1,12 @@
 //! Enums whose variants have one fixed text each.
 //!
-//! The stored, the sent and the displayed form is the same text.
+//! A variant is stored, sent and displayed as this text.
 
 /// Defines an enum of fixed texts with `ALL`, `as_str`, `Display`, `FromStr`, serde and a JSON schema.
 ///
-/// `$what` names the set with its article, for the error of `FromStr`. `as "…"` sets another name of the JSON schema.
-/// `or "…"` adds a second spelling that is read but never written.
+/// - `$name as "…"`: the name of the JSON schema, if it differs from the name of the enum.
+/// - `$what`: the set with its article, such as `a role`, for the error of `FromStr`.
+/// - `$text or "…"`: a second spelling that is parsed but never written.
 macro_rules! string_enum {
     (
         $(#[$meta:meta])*

@@ -15,13 +15,13 @@ pub const TURNS_DEFAULT: u32 = 10;
 pub const DEPTH_DEFAULT: u32 = 8;
 /// Default timeout of one tool call.
 pub const TOOL_TIMEOUT_DEFAULT: Duration = Duration::from_secs(60);
-/// Largest number of bytes of one tool result that the model receives. A longer result is truncated and marked.
+/// Maximum number of bytes of one tool result that the model receives. A longer result is truncated and marked.
 pub const TOOL_OUTPUT_BYTES_MAX: usize = 50 * 1024;
-/// Largest number of bytes of the image and file parts of one tool result that are stored.
+/// Maximum number of bytes of the image and file parts of one tool result that are stored.
 pub const TOOL_BINARY_BYTES_MAX: usize = 20 * 1024 * 1024;
-/// Largest number of bytes of the arguments of one tool call.
+/// Maximum number of bytes of the arguments of one tool call.
 pub const TOOL_ARGUMENTS_BYTES_MAX: usize = 1024 * 1024;
-/// Largest number of tool calls in one response. A response with more is treated as runaway output.
+/// Maximum number of tool calls in one response. A response with more is treated as runaway output.
 pub const CALLS_PER_TURN_MAX: usize = 128;
 /// Default number of tool calls of one turn that run concurrently.
 pub const PARALLEL_TOOLS_DEFAULT: usize = 16;
@@ -29,28 +29,28 @@ pub const PARALLEL_TOOLS_DEFAULT: usize = 16;
 pub const ARGUMENT_RETRIES_DEFAULT: u32 = 3;
 /// Default number of retries of a response that does not match the output type.
 pub const OUTPUT_RETRIES_DEFAULT: u32 = 2;
-/// Largest number of bytes of one server-sent event of a provider.
+/// Maximum number of bytes of one server-sent event of a provider.
 pub const SSE_EVENT_BYTES_MAX: usize = 8 * 1024 * 1024;
-/// Largest number of bytes of one model response.
+/// Maximum number of bytes of one model response.
 pub const RESPONSE_BYTES_MAX: usize = 64 * 1024 * 1024;
-/// Largest number of bytes that are read of a provider's error response.
+/// Maximum number of bytes that are read of a provider's error response.
 pub const ERROR_BODY_BYTES_MAX: usize = 64 * 1024;
-/// Largest number of messages that wait in a live run for the next step.
-pub const INBOX_MESSAGES_MAX: usize = 64;
-/// Largest number of characters of an agent or tool name.
+/// Maximum number of messages that wait in a live run for the next step.
+pub const RUN_MESSAGES_PENDING_MAX: usize = 64;
+/// Maximum number of characters of an agent or tool name.
 pub const NAME_CHARS_MAX: usize = 64;
 
 /// Time after which the lease of a run expires unless its worker renews it.
-pub const LEASE_TTL: Duration = Duration::from_secs(30);
+pub const LEASE_TTL_DEFAULT: Duration = Duration::from_secs(30);
 /// Interval at which a worker renews its leases.
-pub const LEASE_HEARTBEAT: Duration = Duration::from_secs(10);
+pub const LEASE_HEARTBEAT_DEFAULT: Duration = Duration::from_secs(10);
 /// Number of consecutive crashes of a run, without a committed step between them, after which the run is stopped.
 pub const CRASHES_MAX: u32 = 5;
 /// Default timeout of a run.
 pub const RUN_TIMEOUT_DEFAULT: Duration = Duration::from_secs(600);
 /// Default number of attempts of a run.
 pub const ATTEMPTS_DEFAULT: u32 = 3;
-/// Largest number of attempts that an execution policy may set.
+/// Maximum number of attempts that an execution policy may set.
 pub const ATTEMPTS_MAX: u32 = 20;
 /// Default delay before the first retry.
 pub const RETRY_DELAY_DEFAULT: Duration = Duration::from_secs(1);
@@ -80,7 +80,7 @@ pub const DELIVERY_RETRY_DELAY: Duration = Duration::from_secs(15);
 pub const DELIVERY_RETRY_DELAY_MAX: Duration = Duration::from_secs(300);
 /// Time after which a delivery is no longer retried and is left to an operator.
 pub const DELIVERY_RETRY_WINDOW: Duration = Duration::from_secs(30 * 60);
-/// Largest number of webhooks in a namespace.
+/// Maximum number of webhooks in a namespace.
 pub const WEBHOOKS_MAX: usize = 100;
 /// Delay before the first retry of a webhook delivery.
 pub const WEBHOOK_RETRY_DELAY: Duration = Duration::from_secs(5);
@@ -100,29 +100,29 @@ pub const CLASS_PROBE_AFTER: Duration = Duration::from_secs(60);
 pub const CPU_MILLICORES_DEFAULT: u32 = 2000;
 /// Largest CPU limit that an execution policy may set, in thousandths of a core.
 pub const CPU_MILLICORES_MAX: u32 = 32_000;
-/// Default memory limit of a sandbox, in bytes.
-pub const MEMORY_BYTES_DEFAULT: u64 = 2 * 1024 * 1024 * 1024;
+/// Default memory limit of an execution policy, in bytes. A sandbox outside of a policy has a lower default.
+pub const POLICY_MEMORY_BYTES_DEFAULT: u64 = 2 * 1024 * 1024 * 1024;
 /// Largest memory limit that an execution policy may set, in bytes.
 pub const MEMORY_BYTES_MAX: u64 = 128 * 1024 * 1024 * 1024;
-/// Largest number of GPUs that an execution policy may set.
+/// Maximum number of GPUs that an execution policy may set.
 pub const GPUS_MAX: u32 = 8;
-/// Largest number of bytes of the text of one command or input.
+/// Maximum number of bytes of the text of one command or input.
 pub const COMMAND_TEXT_BYTES_MAX: usize = 1024 * 1024;
-/// Largest number of bytes of one command in total.
+/// Maximum number of bytes of one command in total.
 pub const COMMAND_BYTES_MAX: usize = 25 * 1024 * 1024;
-/// Largest number of attachments of one command.
+/// Maximum number of attachments of one command.
 pub const COMMAND_ATTACHMENTS_MAX: usize = 32;
-/// Largest number of parts in the message of one command.
+/// Maximum number of parts in the message of one command.
 pub const COMMAND_PARTS_MAX: usize = 64;
-/// Largest number of bytes that a command may add to the agent's instructions.
+/// Maximum number of bytes that a command may add to the agent's instructions.
 pub const COMMAND_PROMPT_BYTES_MAX: usize = 64 * 1024;
-/// Largest number of bytes of a label, key or address in a command.
+/// Maximum number of bytes of a label, key or address in a command.
 pub const COMMAND_FIELD_BYTES_MAX: usize = 512;
 /// Largest distance of a priority from the default 0. One priority step equals one minute of waiting time.
 pub const PRIORITY_MAX: i32 = 1000;
-/// Largest number of characters of a namespace.
+/// Maximum number of characters of a namespace.
 pub const NAMESPACE_CHARS_MAX: usize = 63;
-/// Largest number of characters of a session name.
+/// Maximum number of characters of a session name.
 pub const SESSION_CHARS_MAX: usize = 200;
 
 /// Limits of one run. `None` means unlimited.
@@ -133,9 +133,9 @@ pub struct Limits {
     pub turns: Option<u32>,
     /// Total number of tool calls.
     pub tool_calls: Option<u32>,
-    /// Total input tokens.
+    /// Maximum number of input tokens.
     pub input_tokens: Option<u64>,
-    /// Total output tokens.
+    /// Maximum number of output tokens.
     pub output_tokens: Option<u64>,
     /// Total input and output tokens.
     pub total_tokens: Option<u64>,
@@ -143,7 +143,7 @@ pub struct Limits {
     pub cost: Option<Money>,
     /// Wall-clock time since the start, including pauses. Time in which the run was suspended does not count.
     pub wall: Option<Duration>,
-    /// Nesting depth of agents.
+    /// Maximum nesting depth of agents.
     pub depth: Option<u32>,
 }
 
@@ -163,40 +163,40 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// No limits at all: the loop runs until the model stops. Use with care.
+    /// Returns limits without any bound: the run continues until the model stops. Use with care.
     pub fn unlimited() -> Self {
         Self { turns: None, depth: None, ..Self::default() }
     }
 
-    /// Sets the limit of tool-call rounds.
+    /// Maximum number of tool-call rounds. The model is called at most once more than that.
     #[must_use]
     pub fn turns(mut self, turns: u32) -> Self {
         self.turns = Some(turns);
         self
     }
 
-    /// Sets the limit of tool calls.
+    /// Maximum number of tool calls.
     #[must_use]
     pub fn tool_calls(mut self, calls: u32) -> Self {
         self.tool_calls = Some(calls);
         self
     }
 
-    /// Sets the limit of total tokens.
+    /// Maximum number of input and output tokens together.
     #[must_use]
     pub fn total_tokens(mut self, tokens: u64) -> Self {
         self.total_tokens = Some(tokens);
         self
     }
 
-    /// Sets the cost limit.
+    /// Maximum cost. With this limit, a model without a known price is rejected instead of counted as free.
     #[must_use]
     pub fn cost(mut self, cost: Money) -> Self {
         self.cost = Some(cost);
         self
     }
 
-    /// Sets the limit of wall-clock time.
+    /// Maximum wall-clock time since the start. Pauses count; suspensions do not.
     #[must_use]
     pub fn wall(mut self, wall: Duration) -> Self {
         self.wall = Some(wall);

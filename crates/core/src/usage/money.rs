@@ -26,7 +26,7 @@ impl Currency {
     /// Euros.
     pub const EUR: Currency = Currency(*b"EUR");
 
-    /// The three letters of the code.
+    /// Returns the three letters of the code.
     pub fn as_str(&self) -> &str {
         std::str::from_utf8(&self.0).unwrap_or("???")
     }
@@ -100,12 +100,12 @@ impl Money {
         Self { amount, currency: Currency::USD }
     }
 
-    /// Converts millionths of the default currency.
+    /// Creates an amount from millionths of the default currency.
     pub fn from_micros(micros: i64) -> Self {
         Self { amount: Decimal::new(micros, 6).normalize(), currency: Currency::default() }
     }
 
-    /// Amount in millionths of the currency, rounded up so that a reservation is never too small.
+    /// Returns the amount in millionths of the currency, rounded up so that a reservation is never too small.
     pub fn micros(self) -> i64 {
         let micros = self.amount.saturating_mul(Decimal::from(1_000_000)).ceil();
         micros.to_i64().unwrap_or(i64::MAX)
@@ -173,7 +173,7 @@ impl Pricing {
         (!price.is_sign_negative()).then(|| price.normalize())
     }
 
-    /// Cost of a usage.
+    /// Returns the cost of a usage.
     pub fn cost(&self, usage: &Usage) -> Money {
         let uncached =
             usage.input.saturating_sub(usage.cache_read).saturating_sub(usage.cache_write);
@@ -189,7 +189,7 @@ impl Pricing {
         Money { amount: total / Decimal::from(PRICE_UNIT_TOKENS), currency: self.currency }
     }
 
-    /// Upper bound of the cost of so many tokens, whatever their kind.
+    /// Returns an upper bound of the cost of so many tokens, whatever their kind.
     pub fn cost_max(&self, input: u64, output: u64) -> Money {
         let highest = |usual: Decimal, special: [Option<Decimal>; 2]| {
             special.into_iter().flatten().fold(usual, Decimal::max)
@@ -200,7 +200,7 @@ impl Pricing {
         Money { amount: total / Decimal::from(PRICE_UNIT_TOKENS), currency: self.currency }
     }
 
-    /// The higher price of each kind. `None` if the currencies differ.
+    /// Returns the higher price of each kind. `None` if the currencies differ.
     pub fn max_prices(&self, other: &Self) -> Option<Self> {
         let part = |of: fn(&Self) -> (Option<Decimal>, Decimal)| match (of(self), of(other)) {
             ((None, _), (None, _)) => None,

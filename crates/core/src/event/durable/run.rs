@@ -168,7 +168,7 @@ impl StoredJson {
         RawValue::from_string(text).map(Self)
     }
 
-    /// The text.
+    /// Returns the stored text.
     pub fn as_str(&self) -> &str {
         self.0.get()
     }

@@ -31,7 +31,7 @@ impl ToolResource {
         }
     }
 
-    /// Operation classes: the declared classes, or else those that follow from the risk level and the effect class.
+    /// Returns the declared operation classes, or else those that follow from the risk level and the effect class.
     pub fn operations(&self) -> Vec<OperationClass> {
         if !self.operation_classes.is_empty() {
             return self.operation_classes.clone();
@@ -43,7 +43,7 @@ impl ToolResource {
         }
     }
 
-    /// Isolation mode: the declared mode, or else the mode that follows from the risk level.
+    /// Returns the declared isolation mode, or else the mode that follows from the risk level.
     pub fn isolation(&self) -> IsolationMode {
         let by_risk = match (self.kind, self.risk_level) {
             // A module always runs in the WASM engine.
@@ -111,6 +111,7 @@ impl ToolResource {
         Ok(self)
     }
 
+    /// Fails for a `wasm` tool without a module, or with an invalid hash.
     fn check_wasm_module(&self) -> Result<(), ResourceError> {
         let Some(wasm) = self.wasm.as_ref().filter(|wasm| !wasm.module.trim().is_empty()) else {
             return invalid_field(
@@ -131,6 +132,7 @@ impl ToolResource {
         Ok(())
     }
 
+    /// Fails if the tool has a block of another tool type.
     fn check_blocks(&self) -> Result<(), ResourceError> {
         for (path, there, kind) in [
             ("http", self.http.is_some(), ToolType::Http),
@@ -153,6 +155,7 @@ impl ToolResource {
 }
 
 impl ToolAuth {
+    /// Returns the trimmed form. Fails if a field that the profile requires is missing.
     pub(in crate::resource) fn normalized(mut self) -> Result<Self, ResourceError> {
         self.secret_ref = self.secret_ref.trim().to_owned();
         self.scopes = self
@@ -182,6 +185,7 @@ impl ToolAuth {
     }
 }
 
+/// Returns an error with the problem and its fix.
 fn invalid_field<T>(
     path: &str,
     problem: impl Into<String>,

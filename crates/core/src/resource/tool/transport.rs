@@ -144,7 +144,7 @@ pub struct WasmSpec {
 }
 
 impl WasmSpec {
-    /// Fuel limit of one call. `None` if it is disabled.
+    /// Returns the fuel limit of one call. `None` if it is disabled.
     pub fn fuel_limit(&self) -> Option<u64> {
         (self.fuel > 0).then_some(self.fuel)
     }
