@@ -12,8 +12,8 @@ use provost_store::query::explain_facts::{ApprovalFacts, SystemFacts};
 /// The `decided_by` value of an approval that a standing approval settled.
 const GRANT_ACTOR: &str = "grant";
 
-/// Returns the cause of the state of an approval.
-pub(super) fn cause(system: &SystemFacts, facts: &ApprovalFacts) -> ExplanationBuilder {
+/// Explains the state of an approval: open, answered, expired or no longer needed.
+pub(super) fn explain(system: &SystemFacts, facts: &ApprovalFacts) -> ExplanationBuilder {
     let approval = &facts.approval;
     let explanation = match approval.state.parse() {
         Ok(ApprovalState::Pending) | Err(_) => open(system, approval),
@@ -30,7 +30,7 @@ pub(super) fn cause(system: &SystemFacts, facts: &ApprovalFacts) -> ExplanationB
         .with_next_step(next::explain(approval.run_id))
 }
 
-/// Describes the request.
+/// Describes the request in a few words.
 fn request_text(approval: &ApprovalRow) -> String {
     let request = serde_json::from_str::<ApprovalRequest>(&approval.request).ok();
     let hint = request.as_ref().and_then(|request| request.hint.as_deref());
@@ -45,7 +45,7 @@ fn request_text(approval: &ApprovalRow) -> String {
     }
 }
 
-/// Describes the effect of an expiry.
+/// Returns the effect of an expiry, as a clause.
 pub(super) fn expiry_effect(approval: &ApprovalRow) -> &'static str {
     let yes = approval
         .fallback
@@ -58,6 +58,7 @@ pub(super) fn expiry_effect(approval: &ApprovalRow) -> &'static str {
     }
 }
 
+/// Explains an approval that waits for an answer, or whose expiry no worker has settled yet.
 fn open(system: &SystemFacts, approval: &ApprovalRow) -> ExplanationBuilder {
     let (now, run, request_text) = (system.now, approval.run_id, request_text(approval));
     if approval.expires <= now {
@@ -101,7 +102,7 @@ fn open(system: &SystemFacts, approval: &ApprovalRow) -> ExplanationBuilder {
     }
 }
 
-/// Describes how many approvals are missing and from whom.
+/// Returns a clause about how many approvals are missing and from whom.
 pub(super) fn missing(ballot: &ApprovalVotes) -> String {
     let (needed, have) = (ballot.approvers.required, ballot.approved_by());
     let who = match ballot.pending_approvers().as_slice() {
@@ -131,6 +132,7 @@ pub(super) fn with_votes(
         .with_evidence_opt("may not approve (requesters of the run)", excluded)
 }
 
+/// Explains an approval that a user, a rule of votes or a standing approval decided.
 fn answered(approval: &ApprovalRow, state: ApprovalState) -> ExplanationBuilder {
     let by = approval.decided_by.as_deref().unwrap_or("a user");
     let (run, request_text) = (approval.run_id, request_text(approval));
@@ -164,6 +166,7 @@ fn answered(approval: &ApprovalRow, state: ApprovalState) -> ExplanationBuilder 
     .with_evidence("answered by", by)
 }
 
+/// Explains an approval that expired without an answer.
 fn expired(approval: &ApprovalRow) -> ExplanationBuilder {
     let (run, request_text) = (approval.run_id, request_text(approval));
     let sentence = format!(
@@ -175,6 +178,7 @@ fn expired(approval: &ApprovalRow) -> ExplanationBuilder {
         .with_evidence("fallback", &approval.fallback)
 }
 
+/// Explains an approval whose run has ended, continued or was removed.
 fn no_longer_needed(facts: &ApprovalFacts) -> ExplanationBuilder {
     let approval = &facts.approval;
     let why = match &facts.run {

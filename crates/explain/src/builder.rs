@@ -22,6 +22,7 @@ pub(super) struct ExplanationBuilder {
 }
 
 impl ExplanationBuilder {
+    /// Creates an explanation with a cause and its sentence, without evidence and next steps.
     pub(super) fn new(cause: Cause, sentence: impl Into<String>) -> Self {
         Self {
             cause,
@@ -46,7 +47,7 @@ impl ExplanationBuilder {
         }
     }
 
-    /// Adds a command unless the explanation already contains it.
+    /// Adds a command unless the explanation already contains it. Keeps the order of the calls.
     pub(super) fn with_next_step(mut self, step: NextStep) -> Self {
         if self.next.iter().all(|known| known.command != step.command) {
             self.next.push(step);

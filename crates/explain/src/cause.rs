@@ -15,7 +15,7 @@ macro_rules! causes {
             /// All causes in the order of their declaration.
             pub const ALL: &'static [Self] = &[$( Self::$variant ),+];
 
-            /// The stable code.
+            /// Returns the stable code.
             pub const fn code(self) -> &'static str {
                 match self {
                     $( Self::$variant => $code ),+

@@ -7,8 +7,8 @@ use super::builder::{ExplanationBuilder, count, distance, error_detail, timestam
 use super::{Cause, next};
 use provost_store::query::explain_facts::{DeliveryFacts, SystemFacts};
 
-/// Returns the cause of the state of a delivery.
-pub(super) fn cause(system: &SystemFacts, facts: &DeliveryFacts) -> ExplanationBuilder {
+/// Explains the state of a delivery: pending, sending, or settled.
+pub(super) fn explain(system: &SystemFacts, facts: &DeliveryFacts) -> ExplanationBuilder {
     let row = &facts.delivery;
     let explanation = match row.state.parse() {
         Ok(DeliveryState::Sending) => sending(system, row),
@@ -91,6 +91,7 @@ fn sending(system: &SystemFacts, row: &DeliveryRow) -> ExplanationBuilder {
     }
 }
 
+/// Explains a delivery that is not sent again automatically.
 fn settled(row: &DeliveryRow, state: DeliveryState) -> ExplanationBuilder {
     let (id, channel) = (row.id, &row.channel);
     let (tries, error) =

@@ -27,13 +27,13 @@ const WITHDRAWN_DETAILS: [&str; 2] = ["its message was withdrawn", "its message 
 const REPLACED_DETAILS: [&str; 2] =
     ["a newer message superseded its message", "its message gave way to a newer one"];
 
-/// Returns the cause of the end of a run.
-pub(super) fn cause(system: &SystemFacts, facts: &RunFacts) -> ExplanationBuilder {
+/// Explains why a run ended: by its timeout, by its outcome code, or without one.
+pub(super) fn explain(system: &SystemFacts, facts: &RunFacts) -> ExplanationBuilder {
     let run = &facts.run;
     let code = run.outcome_code.as_deref().and_then(|code| code.parse::<OutcomeCode>().ok());
     let explanation = match (run.status.parse(), code) {
         (Ok(RunStatus::Ok), _) => ok(facts),
-        (_, Some(code)) => clock::cause(facts, code).unwrap_or_else(|| by_code(facts, code)),
+        (_, Some(code)) => clock::explain(facts, code).unwrap_or_else(|| by_code(facts, code)),
         (_, None) => without_code(facts),
     };
     let explanation = explanation
@@ -53,6 +53,7 @@ pub(super) fn cause(system: &SystemFacts, facts: &RunFacts) -> ExplanationBuilde
     }
 }
 
+/// Explains a successful run, with the responses that were not delivered.
 fn ok(facts: &RunFacts) -> ExplanationBuilder {
     let run = &facts.run;
     let result = run.result.as_deref().unwrap_or("{}");
@@ -83,6 +84,7 @@ fn ok(facts: &RunFacts) -> ExplanationBuilder {
     })
 }
 
+/// Explains a run by its outcome code.
 fn by_code(facts: &RunFacts, code: OutcomeCode) -> ExplanationBuilder {
     use OutcomeCode as C;
     let run = &facts.run;
@@ -172,6 +174,7 @@ fn provider(facts: &RunFacts, code: OutcomeCode) -> ExplanationBuilder {
         .with_evidence("failures", run.failure_count)
 }
 
+/// Explains a run that a failed tool call ended.
 fn tool(facts: &RunFacts, code: OutcomeCode) -> ExplanationBuilder {
     let run = &facts.run;
     let (id, run_detail) = (run.id, run.detail.as_deref().unwrap_or_default());
@@ -199,6 +202,7 @@ fn tool(facts: &RunFacts, code: OutcomeCode) -> ExplanationBuilder {
         .with_evidence_opt("tries", step.map(|step| step.tries))
 }
 
+/// Explains a run that a user, its parent or newer input cancelled.
 fn cancelled(facts: &RunFacts, code: OutcomeCode) -> ExplanationBuilder {
     let (run, run_detail) = (&facts.run, facts.run.detail.as_deref().unwrap_or_default());
     let id = run.id;
@@ -245,6 +249,7 @@ fn cancelled(facts: &RunFacts, code: OutcomeCode) -> ExplanationBuilder {
     }
 }
 
+/// Explains a run whose budget is spent.
 fn budget(facts: &RunFacts) -> ExplanationBuilder {
     let run = &facts.run;
     let sentence = format!(
@@ -264,6 +269,7 @@ fn budget(facts: &RunFacts) -> ExplanationBuilder {
     )
 }
 
+/// Explains a run that ended because an approval was denied or expired.
 fn approval_not_given(facts: &RunFacts, code: OutcomeCode) -> ExplanationBuilder {
     let run = &facts.run;
     let asked: Option<&ApprovalRow> = facts.settled.last();
@@ -292,6 +298,7 @@ fn approval_not_given(facts: &RunFacts, code: OutcomeCode) -> ExplanationBuilder
     }
 }
 
+/// Explains a run without an outcome code.
 fn without_code(facts: &RunFacts) -> ExplanationBuilder {
     let run = &facts.run;
     let code = run.outcome_code.as_deref().unwrap_or("no code");

@@ -9,8 +9,8 @@ use super::builder::{ExplanationBuilder, count, distance, span, timestamp};
 use super::{Cause, next};
 use provost_store::query::explain_facts::{RunFacts, SystemFacts};
 
-/// Returns the cause of a leased run.
-pub(super) fn cause(system: &SystemFacts, facts: &RunFacts) -> ExplanationBuilder {
+/// Explains a leased run: by its lost worker, a request to stop it, or its step in flight.
+pub(super) fn explain(system: &SystemFacts, facts: &RunFacts) -> ExplanationBuilder {
     let run = &facts.run;
     let explanation = lost(system, facts)
         .or_else(|| stopping(system, facts))
@@ -26,7 +26,8 @@ pub(super) fn cause(system: &SystemFacts, facts: &RunFacts) -> ExplanationBuilde
         .with_evidence_opt("must end by", run.deadline.map(|at| timestamp(system.now, at)))
 }
 
-/// Explains a run whose worker is dead or lost its lease.
+/// Explains a run whose worker is dead or lost its lease. Returns `None` if the worker is alive and its lease is
+/// valid.
 fn lost(system: &SystemFacts, facts: &RunFacts) -> Option<ExplanationBuilder> {
     let (run, now) = (&facts.run, system.now);
     let owner = run.lease_owner.map_or_else(|| "none".to_owned(), |id: WorkerId| id.to_string());
@@ -59,7 +60,7 @@ fn lost(system: &SystemFacts, facts: &RunFacts) -> Option<ExplanationBuilder> {
     Some(if others == 0 { explanation.with_next_step(next::serve()) } else { explanation })
 }
 
-/// Explains a run that is cancelled or interrupted, or whose worker is draining.
+/// Explains a run that is cancelled or interrupted, or whose worker is draining. Returns `None` otherwise.
 fn stopping(system: &SystemFacts, facts: &RunFacts) -> Option<ExplanationBuilder> {
     let (run, now) = (&facts.run, system.now);
     if let Some(requested) = run.cancel_requested {
@@ -114,7 +115,7 @@ fn stopping(system: &SystemFacts, facts: &RunFacts) -> Option<ExplanationBuilder
     )
 }
 
-/// Explains the step in flight.
+/// Explains the step in flight. Returns `None` if there is none.
 fn step_in_flight(system: &SystemFacts, facts: &RunFacts) -> Option<ExplanationBuilder> {
     let started: Vec<&RunStepRow> =
         facts.open.iter().filter(|step| step.epoch == facts.run.epoch).collect();
@@ -142,6 +143,7 @@ fn step_in_flight(system: &SystemFacts, facts: &RunFacts) -> Option<ExplanationB
     Some(in_flight(Cause::ModelRunning, sentence, system, run.id, step))
 }
 
+/// Explains a tool call in flight. `tools` is the number of calls in flight.
 fn tool(
     system: &SystemFacts,
     facts: &RunFacts,
@@ -164,6 +166,7 @@ fn tool(
         .with_next_step(next::cancel(facts.run.id))
 }
 
+/// Explains a step in flight, with its start and tries as evidence.
 fn in_flight(
     cause: Cause,
     sentence: String,
@@ -203,6 +206,7 @@ fn between_steps(system: &SystemFacts, facts: &RunFacts) -> ExplanationBuilder {
         .with_next_step(next::steps(run.id))
 }
 
+/// Formats the time since `at`.
 fn since(system: &SystemFacts, at: Timestamp) -> String {
     span(system.now.since(at))
 }

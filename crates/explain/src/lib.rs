@@ -24,7 +24,7 @@ pub use self::cause::Cause;
 
 /// Explains why the subject waits or how it ended.
 pub fn explain(facts: &Facts) -> Explanation {
-    let ExplanationBuilder { cause, sentence, evidence, next, related } = cause(facts);
+    let ExplanationBuilder { cause, sentence, evidence, next, related } = explain_subject(facts);
     Explanation {
         subject: facts.subject.to_string(),
         state: facts.state(),
@@ -36,15 +36,15 @@ pub fn explain(facts: &Facts) -> Explanation {
     }
 }
 
-/// Maps the facts of the subject to its cause.
-fn cause(facts: &Facts) -> ExplanationBuilder {
+/// Explains the subject by the rows of its kind.
+fn explain_subject(facts: &Facts) -> ExplanationBuilder {
     let system = &facts.system;
     match &facts.rows {
-        SubjectFacts::Run(run) => run::cause(system, run),
-        SubjectFacts::Task(task) => task::cause(system, task),
-        SubjectFacts::Approval(asked) => approval::cause(system, asked),
-        SubjectFacts::Session(session) => session::cause(system, session),
-        SubjectFacts::Delivery(delivery) => delivery::cause(system, delivery),
+        SubjectFacts::Run(run) => run::explain(system, run),
+        SubjectFacts::Task(task) => task::explain(system, task),
+        SubjectFacts::Approval(asked) => approval::explain(system, asked),
+        SubjectFacts::Session(session) => session::explain(system, session),
+        SubjectFacts::Delivery(delivery) => delivery::explain(system, delivery),
     }
 }
 

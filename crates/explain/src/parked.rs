@@ -12,8 +12,8 @@ use provost_store::query::explain_facts::{RunFacts, SystemFacts};
 /// Children that the sentence lists one by one.
 const CHILDREN_LISTED: usize = 10;
 
-/// Returns the cause of a parked run.
-pub(super) fn cause(system: &SystemFacts, facts: &RunFacts) -> ExplanationBuilder {
+/// Explains a parked run by the reason of its wait.
+pub(super) fn explain(system: &SystemFacts, facts: &RunFacts) -> ExplanationBuilder {
     let (run, now) = (&facts.run, system.now);
     if let Some(at) = run.deadline.filter(|at| *at <= now) {
         let sentence = format!(
@@ -87,6 +87,7 @@ fn waits(system: &SystemFacts, facts: &RunFacts) -> ExplanationBuilder {
     })
 }
 
+/// Explains a run that waits for one approval.
 fn open_approval(
     system: &SystemFacts,
     facts: &RunFacts,

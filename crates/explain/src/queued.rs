@@ -17,12 +17,12 @@ const QUEUE_DEADLINE_WARNING: Duration = Duration::from_secs(60);
 /// Time that a ready run may wait before the missing claim itself becomes the cause.
 const READY_TOO_LONG: Duration = Duration::from_secs(10);
 
-/// Returns the cause of a queued run.
-pub(super) fn cause(system: &SystemFacts, facts: &RunFacts) -> ExplanationBuilder {
+/// Explains a queued run by the first obstacle: deadline, start time, session, then admission.
+pub(super) fn explain(system: &SystemFacts, facts: &RunFacts) -> ExplanationBuilder {
     let explanation = overdue(system, facts)
         .or_else(|| before_start_time(system, facts))
         .or_else(|| session_unavailable(system, facts))
-        .or_else(|| admission::cause(system, facts))
+        .or_else(|| admission::explain(system, facts))
         .unwrap_or_else(|| ready(system, facts));
     let run = &facts.run;
     let near = run.queue_deadline.filter(|at| *at > system.now && run.started.is_none());
@@ -33,7 +33,7 @@ pub(super) fn cause(system: &SystemFacts, facts: &RunFacts) -> ExplanationBuilde
     explanation.with_next_step(next::cancel(run.id))
 }
 
-/// Explains a run whose deadline or queue deadline has passed.
+/// Explains a run whose deadline or queue deadline has passed. Returns `None` if neither has.
 fn overdue(system: &SystemFacts, facts: &RunFacts) -> Option<ExplanationBuilder> {
     let (run, now) = (&facts.run, system.now);
     let ender = match system.live_workers().len() {
@@ -58,7 +58,7 @@ fn overdue(system: &SystemFacts, facts: &RunFacts) -> Option<ExplanationBuilder>
     })
 }
 
-/// Explains a run whose start time is in the future.
+/// Explains a run whose start time is in the future. Returns `None` if it is due.
 fn before_start_time(system: &SystemFacts, facts: &RunFacts) -> Option<ExplanationBuilder> {
     let (run, now) = (&facts.run, system.now);
     let at = run.not_before;
@@ -157,7 +157,7 @@ fn after_failed_attempt(facts: &RunFacts, code: OutcomeCode, now: Timestamp) -> 
         .with_next_step(next::steps(id))
 }
 
-/// Explains a run that waits for other runs of its session.
+/// Explains a run that waits for other runs of its session. Returns `None` if it is the next one.
 fn session_unavailable(system: &SystemFacts, facts: &RunFacts) -> Option<ExplanationBuilder> {
     let run = &facts.run;
     let session = &run.session_id;
@@ -183,7 +183,7 @@ fn session_unavailable(system: &SystemFacts, facts: &RunFacts) -> Option<Explana
             .with_evidence("ahead in the session", facts.ahead_in_session)
             .with_related(other)
             .with_next_step(next::explain(other));
-        return Some(explanation.caused_by("the other run", run::cause(system, holder)));
+        return Some(explanation.caused_by("the other run", run::explain(system, holder)));
     }
     if let Some(first) = facts.first {
         let ahead = count(facts.ahead_in_session, "run", "runs");

@@ -6,15 +6,15 @@ use super::builder::ExplanationBuilder;
 use super::{Cause, ended, leased, next, parked, queued};
 use provost_store::query::explain_facts::{RunFacts, SystemFacts};
 
-/// Returns the cause of the state of a run.
-pub(super) fn cause(system: &SystemFacts, facts: &RunFacts) -> ExplanationBuilder {
+/// Explains the state of a run by its phase.
+pub(super) fn explain(system: &SystemFacts, facts: &RunFacts) -> ExplanationBuilder {
     let run = &facts.run;
     let explanation = match run.state().map(|state| state.phase()) {
         Err(_) => no_state(facts),
-        Ok(RunPhase::Queued) => queued::cause(system, facts),
-        Ok(RunPhase::Leased) => leased::cause(system, facts),
-        Ok(RunPhase::Parked) => parked::cause(system, facts),
-        Ok(RunPhase::Done) => ended::cause(system, facts),
+        Ok(RunPhase::Queued) => queued::explain(system, facts),
+        Ok(RunPhase::Leased) => leased::explain(system, facts),
+        Ok(RunPhase::Parked) => parked::explain(system, facts),
+        Ok(RunPhase::Done) => ended::explain(system, facts),
     };
     let explanation = explanation.with_evidence_opt(
         "last event",
@@ -23,6 +23,7 @@ pub(super) fn cause(system: &SystemFacts, facts: &RunFacts) -> ExplanationBuilde
     explanation.with_evidence("task", run.task_id).with_evidence("session", &run.session_id)
 }
 
+/// Explains a run whose row has no valid state.
 fn no_state(facts: &RunFacts) -> ExplanationBuilder {
     let run = &facts.run;
     let why = run.parked_for.as_deref().unwrap_or("nothing");

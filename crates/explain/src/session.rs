@@ -4,8 +4,8 @@ use super::builder::{ExplanationBuilder, count, timestamp};
 use super::{Cause, next, run};
 use provost_store::query::explain_facts::{SessionFacts, SystemFacts};
 
-/// Returns the cause of the state of a session.
-pub(super) fn cause(system: &SystemFacts, facts: &SessionFacts) -> ExplanationBuilder {
+/// Explains the state of a session: held, queued, or free.
+pub(super) fn explain(system: &SystemFacts, facts: &SessionFacts) -> ExplanationBuilder {
     let id = &facts.session.id;
     let explanation = held(system, facts)
         .or_else(|| queued(system, facts))
@@ -22,7 +22,7 @@ pub(super) fn cause(system: &SystemFacts, facts: &SessionFacts) -> ExplanationBu
         .with_next_step(next::session(id))
 }
 
-/// Explains a session that a run holds.
+/// Explains a session that a run holds. Returns `None` if none does.
 fn held(system: &SystemFacts, facts: &SessionFacts) -> Option<ExplanationBuilder> {
     let holder = facts.holder.as_ref()?;
     let (id, other, unread) = (&facts.session.id, holder.run.id, holder.unread.len() as u64);
@@ -51,15 +51,15 @@ fn held(system: &SystemFacts, facts: &SessionFacts) -> Option<ExplanationBuilder
         .with_related(other);
     Some(
         explanation
-            .caused_by("the run", run::cause(system, holder))
+            .caused_by("the run", run::explain(system, holder))
             .with_next_step(next::explain(other)),
     )
 }
 
-/// Explains a session that no run holds and that has waiting runs.
+/// Explains a session that no run holds and that has waiting runs. Returns `None` if none waits.
 fn queued(system: &SystemFacts, facts: &SessionFacts) -> Option<ExplanationBuilder> {
     let first = facts.next.as_ref()?;
-    let why = run::cause(system, first);
+    let why = run::explain(system, first);
     let sentence = format!(
         "{} in the session `{}`, which no run holds; the next one is {}: {}",
         count(facts.queued, "run waits", "runs wait"),
@@ -72,7 +72,7 @@ fn queued(system: &SystemFacts, facts: &SessionFacts) -> Option<ExplanationBuild
     Some(explanation.caused_by("the next run", why).with_next_step(next::explain(first.run.id)))
 }
 
-/// Explains a free session with a parked run that does not hold it.
+/// Explains a free session with a parked run that does not hold it. Returns `None` without such a run.
 fn aside(system: &SystemFacts, facts: &SessionFacts) -> Option<ExplanationBuilder> {
     let parked = facts.aside.as_ref()?;
     let sentence = format!(
@@ -85,7 +85,7 @@ fn aside(system: &SystemFacts, facts: &SessionFacts) -> Option<ExplanationBuilde
         ExplanationBuilder::new(Cause::SessionParkedAside, sentence).with_related(parked.run.id);
     Some(
         explanation
-            .caused_by("the run", run::cause(system, parked))
+            .caused_by("the run", run::explain(system, parked))
             .with_next_step(next::explain(parked.run.id)),
     )
 }

@@ -6,8 +6,9 @@ use super::builder::{ExplanationBuilder, distance, timestamp};
 use super::{Cause, next, run};
 use provost_store::query::explain_facts::{RunFacts, SystemFacts, TaskFacts};
 
-/// Returns the cause of the state of a task.
-pub(super) fn cause(system: &SystemFacts, facts: &TaskFacts) -> ExplanationBuilder {
+/// Explains the state of a task: archived, dropped, without a run, done, scheduled, or else the state of its current
+/// run.
+pub(super) fn explain(system: &SystemFacts, facts: &TaskFacts) -> ExplanationBuilder {
     let task = &facts.task;
     if let Some(at) = task.archived {
         let sentence = format!(
@@ -57,7 +58,7 @@ pub(super) fn cause(system: &SystemFacts, facts: &TaskFacts) -> ExplanationBuild
             .with_next_step(next::cancel(current.run.id));
     }
     // The state of the task is the state of its run.
-    let explanation = run::cause(system, current);
+    let explanation = run::explain(system, current);
     let mut related = vec![current.run.id.to_string()];
     related.extend(
         explanation.related.iter().filter(|id| **id != related[0]).cloned().collect::<Vec<_>>(),
@@ -65,6 +66,7 @@ pub(super) fn cause(system: &SystemFacts, facts: &TaskFacts) -> ExplanationBuild
     ExplanationBuilder { related, ..explanation }
 }
 
+/// Adds the explanation of the current run, if there is one.
 fn with_run(
     system: &SystemFacts,
     explanation: ExplanationBuilder,
@@ -73,7 +75,7 @@ fn with_run(
     match current {
         Some(current) => {
             let explanation = explanation.with_related(current.run.id);
-            explanation.caused_by("its run", run::cause(system, current))
+            explanation.caused_by("its run", run::explain(system, current))
         }
         None => explanation,
     }

@@ -18,8 +18,8 @@ const IDLE_DETAILS: [&str; 2] = ["produced no event for", "said nothing for"];
 const ATTEMPT_DETAILS: [&str; 2] =
     ["did not finish within the attempt's", "was not done within the attempt's"];
 
-/// Returns the timeout that ended a run, or `None` if no timeout did.
-pub(super) fn cause(facts: &RunFacts, code: OutcomeCode) -> Option<ExplanationBuilder> {
+/// Explains the timeout that ended a run. Returns `None` if no timeout did.
+pub(super) fn explain(facts: &RunFacts, code: OutcomeCode) -> Option<ExplanationBuilder> {
     match code {
         OutcomeCode::DeadlineExceeded => deadline(facts),
         OutcomeCode::ToolTimeout | OutcomeCode::ProviderOverloaded | OutcomeCode::Internal => {
@@ -29,8 +29,8 @@ pub(super) fn cause(facts: &RunFacts, code: OutcomeCode) -> Option<ExplanationBu
     }
 }
 
-/// Explains an attempt timeout by the detail that the engine stored. Details of other errors begin with other
-/// subjects.
+/// Explains an attempt timeout by the detail that the engine stored. Returns `None` for the details of other errors,
+/// which begin with other subjects.
 fn attempt(facts: &RunFacts) -> Option<ExplanationBuilder> {
     let run = &facts.run;
     let run_detail = run.detail.as_deref()?;
@@ -46,7 +46,7 @@ fn attempt(facts: &RunFacts) -> Option<ExplanationBuilder> {
     Some(ExplanationBuilder::new(cause, sentence).with_evidence("failures", run.failure_count))
 }
 
-/// Explains an exceeded deadline, run timeout or queue deadline.
+/// Explains an exceeded deadline, run timeout or queue deadline. Returns `None` if none was exceeded.
 fn deadline(facts: &RunFacts) -> Option<ExplanationBuilder> {
     let (run, ended) = (&facts.run, facts.run.ended?);
     if run.detail.as_deref().is_some_and(|run_detail| run_detail.starts_with(LIMIT_PREFIX)) {

@@ -9,8 +9,8 @@ use super::super::builder::{ExplanationBuilder, count, distance, timestamp};
 use super::super::{Cause, next};
 use provost_store::query::explain_facts::{RunFacts, SystemFacts, WorkerFacts};
 
-/// Returns the obstacle to the start of a run, or `None` if there is none.
-pub(super) fn cause(system: &SystemFacts, facts: &RunFacts) -> Option<ExplanationBuilder> {
+/// Explains the first obstacle to the start of a run. Returns `None` if there is none.
+pub(super) fn explain(system: &SystemFacts, facts: &RunFacts) -> Option<ExplanationBuilder> {
     paused(facts)
         .or_else(|| no_worker(system, facts))
         .or_else(|| not_marked_ready(facts))
@@ -20,6 +20,7 @@ pub(super) fn cause(system: &SystemFacts, facts: &RunFacts) -> Option<Explanatio
         .or_else(|| workers_unavailable(system, facts))
 }
 
+/// Explains that the class of the run is paused. Returns `None` if it is not.
 fn paused(facts: &RunFacts) -> Option<ExplanationBuilder> {
     let class = &facts.class;
     if class.max_running > 0 {
@@ -41,7 +42,8 @@ fn paused(facts: &RunFacts) -> Option<ExplanationBuilder> {
     )
 }
 
-/// Explains that no live worker could run it.
+/// Explains that no live worker can run it: there is none, none is new enough, none serves its pool and session, or
+/// all have stopped starting runs. Returns `None` if one can.
 fn no_worker(system: &SystemFacts, facts: &RunFacts) -> Option<ExplanationBuilder> {
     let (run, alive) = (&facts.run, system.live_workers());
     if alive.is_empty() {
@@ -72,7 +74,7 @@ fn no_worker(system: &SystemFacts, facts: &RunFacts) -> Option<ExplanationBuilde
     no_matching_worker(system, facts).or_else(|| boot_guard(system, facts))
 }
 
-/// Explains that the live workers serve other pools or sessions.
+/// Explains that the live workers serve other pools or sessions. Returns `None` if one of them matches.
 fn no_matching_worker(system: &SystemFacts, facts: &RunFacts) -> Option<ExplanationBuilder> {
     let (run, alive) = (&facts.run, system.live_workers());
     let workers = count(alive.len() as u64, "worker", "workers");
@@ -107,7 +109,7 @@ fn no_matching_worker(system: &SystemFacts, facts: &RunFacts) -> Option<Explanat
     )
 }
 
-/// Explains that every eligible worker has stopped starting runs after repeated crashes.
+/// Explains that every eligible worker has stopped starting runs after repeated crashes. Returns `None` otherwise.
 fn boot_guard(system: &SystemFacts, facts: &RunFacts) -> Option<ExplanationBuilder> {
     let (run, eligible) = (&facts.run, system.eligible_workers(&facts.run));
     let idle = eligible
@@ -125,7 +127,8 @@ fn boot_guard(system: &SystemFacts, facts: &RunFacts) -> Option<ExplanationBuild
     )
 }
 
-/// Explains a run that is due and first in its session, but whose row is not marked as ready.
+/// Explains that the run is due and first in its session, but its row is not marked as ready. Returns `None`
+/// otherwise.
 fn not_marked_ready(facts: &RunFacts) -> Option<ExplanationBuilder> {
     if facts.run.ready {
         return None;
@@ -141,6 +144,7 @@ fn not_marked_ready(facts: &RunFacts) -> Option<ExplanationBuilder> {
     )
 }
 
+/// Explains that the circuit breaker of the class is open. Returns `None` otherwise.
 fn breaker(system: &SystemFacts, facts: &RunFacts) -> Option<ExplanationBuilder> {
     let class = &facts.class;
     let until = class.probe_at.filter(|until| *until > system.now)?;
@@ -162,6 +166,7 @@ fn breaker(system: &SystemFacts, facts: &RunFacts) -> Option<ExplanationBuilder>
     )
 }
 
+/// Explains that all slots of the class are in use. Returns `None` otherwise.
 fn class_full(facts: &RunFacts) -> Option<ExplanationBuilder> {
     let (run, class) = (&facts.run, &facts.class);
     if class.running < class.max_running {
@@ -186,6 +191,7 @@ fn class_full(facts: &RunFacts) -> Option<ExplanationBuilder> {
     )
 }
 
+/// Explains that a concurrency limit of the run is reached. Returns `None` otherwise.
 fn limits_reached(facts: &RunFacts) -> Option<ExplanationBuilder> {
     let run = &facts.run;
     let scopes = [
@@ -212,7 +218,7 @@ fn limits_reached(facts: &RunFacts) -> Option<ExplanationBuilder> {
     None
 }
 
-/// Explains that every eligible worker is draining or at its capacity.
+/// Explains that every eligible worker is draining or at its capacity. Returns `None` otherwise.
 fn workers_unavailable(system: &SystemFacts, facts: &RunFacts) -> Option<ExplanationBuilder> {
     let run = &facts.run;
     let able = system.eligible_workers(run);
