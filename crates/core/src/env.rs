@@ -19,6 +19,7 @@ pub struct Env {
     clock_offset_ms: i64,
 }
 
+/// Clock and random source of a simulated environment.
 struct Simulated {
     now_ms: AtomicI64,
     random: AtomicU64,

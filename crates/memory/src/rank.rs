@@ -92,7 +92,7 @@ fn word_hash(word: &str) -> u64 {
     fnv(&[stem])
 }
 
-/// Returns the mixed 64-bit FNV-1a hash.
+/// Returns the 64-bit FNV-1a hash of the concatenated pieces, mixed by [`mix`].
 fn fnv(pieces: &[&[u8]]) -> u64 {
     let bytes = pieces.iter().flat_map(|piece| piece.iter());
     let hash = bytes.fold(0xcbf2_9ce4_8422_2325u64, |hash, byte| {

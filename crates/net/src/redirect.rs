@@ -25,9 +25,9 @@ const SAFE_HEADERS: [HeaderName; 9] = [
     USER_AGENT,
 ];
 
-/// Returns the request that follows a redirect. `None` if the response is not a redirect. Fails for a change from
-/// `https` to `http`, and if a body would go to another origin. A request to another origin keeps only
-/// [`SAFE_HEADERS`].
+/// Returns the request that follows a redirect. `None` if the response is not a redirect. 303, and 301 or 302 after
+/// `POST`, turn it into a `GET` without a body. Fails for a change from `https` to `http`, and if a body would go to
+/// another origin. A request to another origin keeps only [`SAFE_HEADERS`].
 pub(crate) fn next(
     request_before: &NetRequest,
     status: StatusCode,

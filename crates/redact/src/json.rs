@@ -58,6 +58,7 @@ fn members_in(redactor: &Redactor, members: &mut Map<String, Value>) -> bool {
     changed
 }
 
+/// Returns the confidence of a rule.
 fn confidence(keyword: &KeywordRule) -> Confidence {
     keyword.confidence
 }

@@ -298,8 +298,8 @@ fn separator(
     Ok(Some((if is_wide { Separator::Spaced } else { separator }, start + after)))
 }
 
-/// Returns the position after the closing quote of a name, or the same position without a quote. `None` if backslashes
-/// precede something else.
+/// Returns the position after the closing quote of a name, or the same position if there is no quote. `None` if
+/// backslashes precede something else.
 fn after_quote(lookahead: &Lookahead<'_>, at: usize) -> Result<Option<usize>, NeedMoreInput> {
     match quote(lookahead, at)? {
         Some((start, _)) => Ok(Some(start)),
@@ -308,7 +308,8 @@ fn after_quote(lookahead: &Lookahead<'_>, at: usize) -> Result<Option<usize>, Ne
     }
 }
 
-/// Returns the position after a quote with its backslashes, and the kind of the quoted value.
+/// Returns the position after a quote with its backslashes, and the kind of the quoted value. `None` if there is no
+/// quote.
 fn quote(
     lookahead: &Lookahead<'_>,
     at: usize,

@@ -189,6 +189,7 @@ fn is_mixed(part: &[u8]) -> bool {
     part.windows(2).filter(change).count() > 2
 }
 
+/// Returns true for ASCII letters, digits and `_`.
 fn is_name(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'_'
 }

@@ -14,7 +14,7 @@ pub(crate) enum ValueKind {
     Bare,
     /// An unquoted word after an upper-case name, as in an environment file.
     Env,
-    /// The value of a header.
+    /// A header value inside a text: it ends at a line end, a quote or a backslash.
     Line,
     /// The rest of a line.
     Rest,

@@ -57,8 +57,9 @@ impl Vault {
         Self { env, ..self }
     }
 
-    /// Encrypts and stores a value, in place of the current one if there is one. Returns its revision, starting at 1.
-    /// Fails if the value is empty or cannot be redacted, or after repeated concurrent changes.
+    /// Encrypts and stores a value, in place of the current one if there is one. `namespace` applies if the reference
+    /// names none. Returns its revision, starting at 1. Fails if the value is empty or cannot be redacted, or after
+    /// repeated concurrent changes.
     pub async fn set(
         &self,
         namespace: &str,
@@ -88,12 +89,12 @@ impl Vault {
         Err(SecretError::Conflict { reference: reference.to_string() })
     }
 
-    /// Returns the metadata of the secrets of one namespace, or of all.
+    /// Returns the metadata of all secrets in a namespace, or in all namespaces for `None`.
     pub async fn list(&self, namespace: Option<&str>) -> Result<Vec<SecretMetadata>, SecretError> {
         Self::metadata(&*self.store, namespace).await
     }
 
-    /// Returns the metadata of the secrets in a store. Needs no key.
+    /// Returns the metadata of all secrets of a store, in one namespace or in all for `None`. Needs no key.
     pub async fn metadata(
         store: &dyn SecretStore,
         namespace: Option<&str>,

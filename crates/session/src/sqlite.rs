@@ -14,7 +14,6 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use provost_core::text::first_chars;
 use provost_core::{Env, Timestamp};
 use provost_store::table::session_file::SessionTables;
 use provost_store::{Schema, Store, StoreError, StoreOptions, TablePrefix, Tx};
@@ -24,10 +23,8 @@ use serde_json::{Map, Value};
 pub use self::error::OpenError;
 use self::transaction_error::{TransactionError, check_size, database_closed};
 use self::write::EncodedChange;
-use crate::{
-    SESSION_ID_BYTES_MAX, SessionChange, SessionError, SessionFuture, SessionInfo, SessionStore,
-    Transcript,
-};
+use crate::store::check_id;
+use crate::{SessionChange, SessionError, SessionFuture, SessionInfo, SessionStore, Transcript};
 
 /// Maximum number of sessions in one page.
 const PAGE_MAX: usize = 1000;
@@ -262,16 +259,4 @@ impl std::fmt::Debug for SqliteSessionStore {
             .field("path", &self.store.path())
             .finish_non_exhaustive()
     }
-}
-
-/// Fails if the id is too long.
-fn check_id(id: &str) -> Result<(), SessionError> {
-    if id.len() <= SESSION_ID_BYTES_MAX {
-        return Ok(());
-    }
-    let shown = first_chars(id, 32);
-    Err(SessionError::Id {
-        id: format!("{shown}…"),
-        problem: format!("it has {} bytes, use at most {SESSION_ID_BYTES_MAX}", id.len()),
-    })
 }

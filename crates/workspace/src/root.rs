@@ -44,6 +44,7 @@ pub enum Access {
 #[derive(Debug, Clone)]
 pub struct WorkspaceRoot(Arc<Inner>);
 
+/// Descriptor and lock that the clones of a workspace share.
 #[derive(Debug)]
 struct Inner {
     root: OwnedFd,

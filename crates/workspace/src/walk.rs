@@ -43,7 +43,7 @@ pub enum WalkControl {
     Stop,
 }
 
-/// Numbers of entries that a walk skipped because of its limits.
+/// Numbers of entries that a walk skipped because of its limits, their names or errors.
 #[derive(Debug, Default)]
 pub struct SkipCounts {
     entries: u64,

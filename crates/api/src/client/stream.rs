@@ -26,7 +26,7 @@ const RECONNECT_DELAY_FIRST: Duration = Duration::from_millis(250);
 /// Maximum delay before a reconnect.
 const RECONNECT_DELAY_MAX: Duration = Duration::from_secs(10);
 /// Maximum time without data on a connection: three heartbeats.
-const SILENCE_MAX: Duration = Duration::from_secs(45);
+const IDLE_MAX: Duration = Duration::from_secs(45);
 /// Default for [`WatchOptions::failures_max`].
 const FAILURES_MAX: u32 = 10;
 
@@ -99,7 +99,7 @@ enum State {
 struct Connection {
     body: BodyStream,
     parser: EventParser,
-    silence: Pin<Box<Sleep>>,
+    idle_timer: Pin<Box<Sleep>>,
 }
 
 impl EventStream {
@@ -245,11 +245,11 @@ impl Connection {
                 return Poll::Ready(Err(connection_lost("the server closed the stream")));
             }
             Poll::Pending => {
-                ready!(self.silence.as_mut().poll(cx));
+                ready!(self.idle_timer.as_mut().poll(cx));
                 return Poll::Ready(Err(connection_lost("the server sent no data for too long")));
             }
         };
-        self.silence.as_mut().reset(Instant::now() + SILENCE_MAX);
+        self.idle_timer.as_mut().reset(Instant::now() + IDLE_MAX);
         let mut frames = Vec::new();
         let parsed = self.parser.push(&chunk, &mut |frame| frames.push(frame));
         Poll::Ready(match parsed {
@@ -264,8 +264,8 @@ fn open(response: Response<BodyStream>) -> Result<Connection, ApiError> {
     if !is_event_stream(response.headers()) {
         return Err(ApiError::Unreadable("the response is not an event stream".to_owned()));
     }
-    let silence = Box::pin(sleep(SILENCE_MAX));
-    Ok(Connection { body: response.into_body(), parser: EventParser::default(), silence })
+    let idle_timer = Box::pin(sleep(IDLE_MAX));
+    Ok(Connection { body: response.into_body(), parser: EventParser::default(), idle_timer })
 }
 
 /// Returns true for the content type `text/event-stream`.

@@ -175,7 +175,7 @@ fn check_bytes(
     Err(RequestError::TooLarge { path: path(), bytes, max })
 }
 
-/// Returns the size of a part, in bytes.
+/// Returns the size of a part, in bytes. 0 for kinds that a message from outside must not contain.
 fn bytes_of(part: &ContentPart) -> usize {
     let source = |source: &MediaSource| match source {
         MediaSource::Url(url) => url.len(),

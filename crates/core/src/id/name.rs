@@ -86,6 +86,7 @@ impl Default for Namespace {
     }
 }
 
+/// Returns true for a valid namespace.
 fn is_namespace(text: &str) -> bool {
     let allowed = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
     (1..=NAMESPACE_CHARS_MAX).contains(&text.len())
@@ -94,6 +95,7 @@ fn is_namespace(text: &str) -> bool {
         && !text.ends_with('-')
 }
 
+/// Returns true for a valid session name.
 fn is_session_name(text: &str) -> bool {
     (1..=SESSION_CHARS_MAX).contains(&text.len())
         && text.bytes().all(|byte| byte.is_ascii_graphic())

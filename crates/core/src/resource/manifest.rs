@@ -182,6 +182,7 @@ fn version(given: Option<Value>) -> Result<(), ResourceError> {
     }
 }
 
+/// Returns the kind with this name, ignoring case. Fails if it is missing or unknown.
 fn kind(given: Option<Value>) -> Result<&'static str, ResourceError> {
     let fix = || format!("use one of {}", KINDS.join(", "));
     let Some(Value::String(text)) = given else {

@@ -34,7 +34,7 @@ pub struct NoSandbox {
 }
 
 impl NoSandbox {
-    /// Opens the backend.
+    /// Prepares the backend. Fails if the kernel does not list the children of a process.
     pub fn open() -> Result<Self, IsolationError> {
         process_tree::check_supported(IsolationMode::None)?;
         let scratch = ScratchDir::open()

@@ -120,7 +120,7 @@ impl OwnedDir {
         remove_tree(&self.dir(key))
     }
 
-    /// Replaces a directory by a new one with the files that `fill` creates.
+    /// Replaces a directory by a new one with the files that `fill` creates. If `fill` fails, the old directory stays.
     fn install(&self, key: &str, fill: impl FnOnce(&Path) -> io::Result<()>) -> io::Result<()> {
         let draft = self.dir.join(format!("{key}.draft"));
         remove_tree(&draft)?;
