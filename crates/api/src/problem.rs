@@ -30,7 +30,7 @@ pub struct Problem {
     pub retry_after_ms: Option<u64>,
 }
 
-/// The serialized form of a [`Problem`], with its derived members.
+/// An error response in the format of RFC 9457. Programs branch on `code`; `detail` is for users.
 #[derive(Serialize, JsonSchema)]
 struct ProblemDocument<'a> {
     /// URI of the error code.

@@ -40,9 +40,9 @@ pub const RUN_MESSAGES_PENDING_MAX: usize = 64;
 /// Maximum number of characters of an agent or tool name.
 pub const NAME_CHARS_MAX: usize = 64;
 
-/// Time after which the lease of a run expires unless its worker renews it.
+/// Default time after which the lease of a run expires unless its worker renews it.
 pub const LEASE_TTL_DEFAULT: Duration = Duration::from_secs(30);
-/// Interval at which a worker renews its leases.
+/// Default interval at which a worker renews its leases.
 pub const LEASE_HEARTBEAT_DEFAULT: Duration = Duration::from_secs(10);
 /// Number of consecutive crashes of a run, without a committed step between them, after which the run is stopped.
 pub const CRASHES_MAX: u32 = 5;
