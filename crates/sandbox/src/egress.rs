@@ -243,7 +243,7 @@ fn parse_authority(authority: &str) -> Option<HostPort> {
 }
 
 /// Accepts connections from the network of the sandbox and forwards each on a thread of its own to the proxy socket.
-/// Returns only if accepting fails.
+/// Closes those above 64 concurrent ones. Never returns.
 pub(crate) fn relay(listener: &std::net::TcpListener, proxy_socket: &Path) {
     /// Maximum number of concurrent connections.
     const CONNECTIONS_MAX: usize = 64;

@@ -239,7 +239,8 @@ impl DurableEvent {
         }
     }
 
-    /// Returns the terminal event of a run, with the kind of its status.
+    /// Returns the terminal event of a run, with the kind of its status. A status that is not terminal counts as
+    /// failed.
     pub const fn end(ended: RunEnded) -> Self {
         match ended.status {
             RunStatus::Ok => Self::Finished(ended),

@@ -66,7 +66,7 @@ pub(crate) fn is_secret_string(confidence: Confidence, value: &[u8]) -> bool {
     }
 }
 
-/// Matches `DB_PASSWORD=…`.
+/// Returns true if the value in `DB_PASSWORD=…` is a secret.
 fn is_secret_in_env(confidence: Confidence, value: &[u8]) -> bool {
     if mentions_secret(value) || is_non_value(value) || is_path(value) {
         return false;
@@ -78,7 +78,7 @@ fn is_secret_in_env(confidence: Confidence, value: &[u8]) -> bool {
     }
 }
 
-/// Matches `password=…`.
+/// Returns true if the value in `password=…` is a secret.
 fn is_secret_bare(confidence: Confidence, value: &[u8]) -> bool {
     if mentions_secret(value) || is_non_value(value) || is_code(value) {
         return false;
@@ -90,7 +90,8 @@ fn is_secret_bare(confidence: Confidence, value: &[u8]) -> bool {
     }
 }
 
-/// Matches `password: …`, `password = …` and `--password …`.
+/// Returns true if the value in `password: …`, `password = …` or `--password …` is a secret. `is_last` states that the
+/// line ends after it.
 fn is_secret_spaced(confidence: Confidence, value: &[u8], is_last: bool) -> bool {
     if mentions_secret(value) || is_non_value(value) || is_code(value) || is_path(value) {
         return false;
