@@ -50,7 +50,7 @@ impl Client {
         self.call(RequestBuilder::post(self.task_path(id, "/archive"))).await
     }
 
-    /// Retries a failed task with a new run.
+    /// Retries a task that failed or was dropped with a new run.
     pub async fn retry_task(&self, id: TaskId) -> Result<RetryReceipt, ApiError> {
         self.call(RequestBuilder::post(self.task_path(id, "/retry"))).await
     }

@@ -15,7 +15,8 @@ pub struct WorkspacePath {
 }
 
 impl WorkspacePath {
-    /// Parses a path. Ignores `.` and repeated slashes.
+    /// Parses a path relative to the workspace. Ignores `.` and repeated slashes. Fails for absolute paths, `..`, and
+    /// paths or names that are too long.
     pub fn parse(text: &str) -> Result<Self> {
         let invalid = |reason: &str| Error::Argument(format!("`{}` {reason}", excerpt(text)));
         if text.len() > PATH_BYTES_MAX {
@@ -52,7 +53,7 @@ impl WorkspacePath {
         Self::default()
     }
 
-    /// Returns the path for the operating system.
+    /// Returns the path for the operating system: `.` for the root.
     pub fn as_str(&self) -> &str {
         if self.is_root() { "." } else { &self.text }
     }
