@@ -14,6 +14,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use provost_core::text::first_chars;
 use provost_core::{Env, Timestamp};
 use provost_store::table::session_file::SessionTables;
 use provost_store::{Schema, Store, StoreError, StoreOptions, TablePrefix, Tx};
