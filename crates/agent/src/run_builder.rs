@@ -11,7 +11,7 @@ use futures::future::BoxFuture;
 use provost_core::{Limits, Message, Role, RunId, StateScope, Timestamp};
 use provost_model::{ChatModel, ModelSettings};
 use provost_session::SessionStore;
-use provost_tool::{CallOrigin, Deps, Tool, ToolContext};
+use provost_tool::{CallOrigin, Deps, GuardServices, Tool, ToolContext};
 use serde::Serialize;
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
@@ -96,6 +96,8 @@ pub(crate) struct RunOptions {
     pub(crate) received_at: Option<Timestamp>,
     pub(crate) spawner: Option<Arc<dyn ChildSpawner>>,
     pub(crate) inherited: Option<Arc<InheritedContext>>,
+    /// Services of the guard of every agent of the run. `None` uses the services of the agents.
+    pub(crate) guard_services: Option<Arc<GuardServices>>,
     /// The id that the model of the parent run uses for this child.
     pub(crate) task_id: Option<Arc<str>>,
     pub(crate) budget: Option<Arc<UsageBudget>>,
@@ -257,6 +259,7 @@ impl<O: Send + 'static> RunBuilder<O> {
     #[doc(hidden)]
     pub fn host(mut self, host: HostContext) -> Self {
         let HostContext { run_id, received_at, journal, shared_values, spawner, .. } = host;
+        self.options.guard_services = Some(host.guard);
         self.options.run_id = run_id;
         self.options.received_at = received_at;
         self.options.journal = journal;

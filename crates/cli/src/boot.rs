@@ -122,6 +122,7 @@ pub(crate) async fn build(config: Config) -> Result<Runtime, CliError> {
     let deps = EngineDeps {
         store,
         agents: Arc::clone(&agents) as _,
+        guard: tools.oversight(),
         env: Env::system(),
         channels: HashMap::new(),
         workspaces: tools.workspaces(),

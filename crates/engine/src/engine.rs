@@ -14,6 +14,7 @@ use provost_failpoint::failpoint;
 use provost_store::query::explain_facts::LocalFacts;
 use provost_store::table::work::run::RunRow;
 use provost_store::{Store, query};
+use provost_tool::GuardServices;
 
 use crate::agent::{self, AgentConfig, AgentRevision, AgentRevisionCache};
 use crate::approval::Approvals;
@@ -44,7 +45,7 @@ use crate::worker::lease::Lease;
 /// Builds agents from their stored revisions. The embedding program implements it, because it knows the models and
 /// tools.
 pub trait AgentProvider: Send + Sync + 'static {
-    /// Builds the agent of one run attempt.
+    /// Builds the agent of one run attempt. The engine replaces its guard services by its own.
     fn build(&self, profile: &AgentRevision, lease: &Lease) -> Result<Agent, EngineError>;
 }
 
@@ -66,6 +67,8 @@ pub struct Engine {
 pub(crate) struct EngineInner {
     pub(crate) store: Store,
     pub(crate) agents: Arc<dyn AgentProvider>,
+    /// Services that govern each tool call.
+    pub(crate) guard: Arc<GuardServices>,
     pub(crate) options: EngineOptions,
     pub(crate) env: Env,
     /// Delivery channels by the name that a routing uses.
@@ -95,11 +98,12 @@ impl Engine {
     /// Creates an engine on a database. It accepts tasks at once; [`start`](Self::start) starts a worker that
     /// executes them.
     pub fn new(deps: EngineDeps, options: EngineOptions) -> Self {
-        let EngineDeps { store, agents, env, channels, workspaces } = deps;
+        let EngineDeps { store, agents, guard, env, channels, workspaces } = deps;
         let tap = Arc::new(LiveEventPublisher::new(Arc::clone(store.bus())));
         let shared = EngineInner {
             store,
             agents,
+            guard: Arc::new(guard),
             options,
             env,
             channels,

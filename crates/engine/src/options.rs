@@ -9,6 +9,7 @@ use provost_core::lifecycle::ApprovalTimeoutAction;
 use provost_core::recovery::UnknownEffectPolicy;
 use provost_core::usage::limits::{LEASE_HEARTBEAT_DEFAULT, LEASE_TTL_DEFAULT};
 use provost_store::Store;
+use provost_tool::GuardServices;
 
 use crate::attempt::workspace::WorkspaceProbe;
 use crate::child::ChildLimits;
@@ -24,6 +25,8 @@ pub struct EngineDeps {
     pub store: Store,
     /// Builds the agents of runs.
     pub agents: Arc<dyn AgentProvider>,
+    /// Services that govern each tool call of every run, whichever agent it runs.
+    pub guard: GuardServices,
     /// The clock and the source of ids.
     pub env: Env,
     /// Delivery channels by the name that a routing uses.
@@ -34,8 +37,9 @@ pub struct EngineDeps {
 
 impl EngineDeps {
     /// Creates dependencies without delivery channels and without a workspace probe.
-    pub fn new(store: Store, agents: impl AgentProvider, env: Env) -> Self {
-        Self { store, agents: Arc::new(agents), env, channels: HashMap::new(), workspaces: None }
+    pub fn new(store: Store, agents: impl AgentProvider, guard: GuardServices, env: Env) -> Self {
+        let agents = Arc::new(agents);
+        Self { store, agents, guard, env, channels: HashMap::new(), workspaces: None }
     }
 }
 

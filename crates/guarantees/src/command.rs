@@ -23,9 +23,10 @@ pub(crate) async fn run(options: Options) -> Result<(), Failure> {
         true => Some(GovernedTools::open(&options.effect_server_url, &store).await?),
         false => None,
     };
+    let guard = governed.as_ref().map(GovernedTools::guard_services).unwrap_or_default();
     let agents = agent::agents(&options.model_url, &options.effect_server_url, governed);
-    let engine =
-        Engine::new(EngineDeps::new(store.clone(), agents, options.env()), options.engine());
+    let deps = EngineDeps::new(store.clone(), agents, guard, options.env());
+    let engine = Engine::new(deps, options.engine());
     let namespace = Namespace::default();
     match options.command {
         Command::Work { drain_timeout_ms } => work::work(&engine, drain_timeout_ms).await?,

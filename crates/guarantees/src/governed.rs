@@ -66,10 +66,15 @@ impl GovernedTools {
         Ok(Self { registry, guard_services })
     }
 
-    /// Adds the tools and the guard services to an agent.
+    /// Returns the guard services.
+    pub(crate) fn guard_services(&self) -> GuardServices {
+        self.guard_services.clone()
+    }
+
+    /// Adds the tools to an agent.
     pub(crate) fn add_tools(&self, builder: AgentBuilder) -> AgentBuilder {
         let tools = self.registry.tools("default").into_iter().map(|tool| tool as Arc<dyn Tool>);
-        builder.tools(tools).guard_services(self.guard_services.clone())
+        builder.tools(tools)
     }
 }
 

@@ -186,16 +186,15 @@ impl ToolProvider {
         })
     }
 
-    /// Attaches the tools of an agent and the oversight of its calls. `reads_outputs` adds the tool that reads stored
-    /// outputs, because other tools of the agent write them.
+    /// Attaches the tools of an agent. `reads_outputs` adds the tool that reads stored outputs, because other tools of
+    /// the agent write them.
     pub fn attach(
         &self,
-        builder: AgentBuilder,
+        mut builder: AgentBuilder,
         agent: AgentRef<'_>,
         selection: &ToolSelection<'_>,
         reads_outputs: bool,
     ) -> Result<AgentBuilder, HostError> {
-        let mut builder = builder.guard_services(self.oversight());
         let selected = match &self.declared {
             Some(declared) => select(&declared.current(), agent, selection),
             None => SelectedTools::default(),

@@ -14,6 +14,7 @@ use provost_engine::{AgentConfig, AgentRevision, Engine, EngineDeps, EngineOptio
 use provost_model::ScriptedModel;
 use provost_server::{App, AppOptions, Limits, LocalTransport, WebhookSigningKey, serve};
 use provost_store::{Store, StoreOptions};
+use provost_tool::GuardServices;
 use serde_json::{Map, Value, json};
 
 #[tokio::main]
@@ -25,7 +26,7 @@ async fn main() {
         let model = ScriptedModel::new().turn(provost_model::text("done"));
         Ok(Agent::builder("default", model).build().expect("an agent"))
     };
-    let deps = EngineDeps::new(store, agents, Env::system());
+    let deps = EngineDeps::new(store, agents, GuardServices::default(), Env::system());
     let engine = Engine::new(deps, EngineOptions::default());
     let namespace = Namespace::default();
     let config = AgentConfig::default_for("default");

@@ -142,8 +142,8 @@ pub struct Guard {
 impl Guard {
     /// Sets the services that the guard uses: policies, redaction, artifacts, audit and usage records.
     #[must_use]
-    pub fn with_services(mut self, services: GuardServices) -> Self {
-        self.services = Some(Arc::new(services));
+    pub fn with_services(mut self, services: impl Into<Arc<GuardServices>>) -> Self {
+        self.services = Some(services.into());
         self
     }
 

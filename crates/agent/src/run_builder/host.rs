@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use provost_core::{RunId, Timestamp};
 use provost_session::shared_state::StateOwners;
+use provost_tool::GuardServices;
 use serde_json::{Map, Value};
 
 use crate::journal::Journal;
@@ -13,6 +14,8 @@ use crate::team::TeamMembership;
 /// Services and identity that an engine provides to a run that it stores itself.
 #[derive(Clone, Default)]
 pub struct HostContext {
+    /// Services that govern each tool call of the run. They replace the services of its agents.
+    pub guard: Arc<GuardServices>,
     /// Id of the run. `None` creates an id.
     pub run_id: Option<RunId>,
     /// Time at which the engine received the message. `None` uses the start of the run.

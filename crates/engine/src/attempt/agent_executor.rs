@@ -125,6 +125,7 @@ async fn prepare(
         child_origin.as_ref(),
     ));
     let host = HostContext {
+        guard: Arc::clone(&shared.guard),
         run_id: Some(lease.run),
         received_at,
         journal: Some(journal.clone()),

@@ -14,7 +14,7 @@ use provost_engine::{Engine, EngineDeps, Lease, TransactionalEffects, Worker, ch
 use provost_model::{self as scripted, ScriptedModel};
 use provost_store::table::work::run::{self, RunRow};
 use provost_store::{Store, StoreError, StoreOptions, params};
-use provost_tool::{FnTool, ToolContext, ToolError, ToolOutput, ToolSpec};
+use provost_tool::{FnTool, GuardServices, ToolContext, ToolError, ToolOutput, ToolSpec};
 use serde_json::json;
 
 use crate::children::{count, first_words, note_tool, replay_all, results};
@@ -45,7 +45,10 @@ async fn open(dir: &Path) -> (Engine, Worker) {
         let tools = child_tools()?.into_iter().chain([note_tool()]);
         Ok(Agent::builder("default", model).tools(tools).build().unwrap())
     };
-    let engine = Engine::new(EngineDeps::new(store, agents, Env::system()), options());
+    let engine = Engine::new(
+        EngineDeps::new(store, agents, GuardServices::default(), Env::system()),
+        options(),
+    );
     engine.put_agent(&Default::default(), "default", None, Default::default()).await.unwrap();
     let worker = engine.start().await.unwrap();
     (engine, worker)

@@ -4,7 +4,7 @@ mod tools;
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use provost_bus::Topic;
@@ -22,7 +22,7 @@ use provost_store::table::work::attempt::{self, AttemptRow};
 use provost_store::table::work::run::RunRow;
 use provost_store::table::work::run_event::RunEventRow;
 use provost_store::{FaultInjector, Store, StoreError, StoreOptions, params};
-use provost_tool::PolicyProvider;
+use provost_tool::GuardServices;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::sync::Semaphore;
@@ -129,8 +129,6 @@ pub(crate) struct Rooms {
     pub(crate) broken: AtomicBool,
     /// The database does not take anything.
     pub(crate) outage: AtomicBool,
-    /// What governs the agents, if anything does.
-    pub(crate) governor: OnceLock<Arc<dyn PolicyProvider>>,
     model_calls: AtomicUsize,
     calls: Mutex<HashMap<String, usize>>,
 }
@@ -163,6 +161,7 @@ pub(crate) struct Cluster {
     pub(crate) store: Store,
     pub(crate) rooms: Arc<Rooms>,
     answer: Arc<Answer>,
+    guard: GuardServices,
     /// The engine that people talk to; it works only if a test starts it.
     pub(crate) engine: Engine,
     pub(crate) namespace: Namespace,
@@ -195,15 +194,26 @@ impl Cluster {
     pub(crate) async fn answering(
         answer: impl Fn(&ChatRequest, usize) -> ScriptedTurn + Send + Sync + 'static,
     ) -> Self {
+        Self::guarded(GuardServices::default(), answer).await
+    }
+
+    /// The same with services that govern each tool call.
+    pub(crate) async fn guarded(
+        guard: GuardServices,
+        answer: impl Fn(&ChatRequest, usize) -> ScriptedTurn + Send + Sync + 'static,
+    ) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let clock = Env::simulated(1);
         let rooms = Arc::<Rooms>::default();
         let store = open(&dir, &clock, &rooms);
         let answer: Arc<Answer> = Arc::new(answer);
         let agents = agents(Arc::clone(&rooms), Arc::clone(&answer));
-        let engine = Engine::new(EngineDeps::new(store.clone(), agents, Env::system()), quick());
+        let engine = Engine::new(
+            EngineDeps::new(store.clone(), agents, guard.clone(), Env::system()),
+            quick(),
+        );
         let namespace = Namespace::default();
-        let cluster = Self { dir, clock, store, rooms, answer, engine, namespace };
+        let cluster = Self { dir, clock, store, rooms, answer, guard, engine, namespace };
         cluster.agent("default", json!({"policy": {"interactive": true}})).await;
         cluster
     }
@@ -224,7 +234,7 @@ impl Cluster {
 
     fn deps(&self, store: &Store, env: Env) -> EngineDeps {
         let agents = agents(Arc::clone(&self.rooms), Arc::clone(&self.answer));
-        EngineDeps::new(store.clone(), agents, env)
+        EngineDeps::new(store.clone(), agents, self.guard.clone(), env)
     }
 
     /// Closes the database and opens it again, as a new process would.

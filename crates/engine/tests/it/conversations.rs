@@ -26,7 +26,7 @@ use provost_store::table::work::run::RunRow;
 use provost_store::table::work::run_event::RunEventRow;
 use provost_store::table::work::task::TaskRow;
 use provost_store::{FaultInjector, Store, StoreOptions, Tx};
-use provost_tool::{FnTool, RequiresApproval, ToolError, ToolOutput, ToolSpec};
+use provost_tool::{FnTool, GuardServices, RequiresApproval, ToolError, ToolOutput, ToolSpec};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::sync::Semaphore;
@@ -386,7 +386,10 @@ fn engine(dir: &TempDir, setup: Setup, mind: &Arc<Mind>) -> Engine {
     let store = StoreOptions { env: env.clone(), faults, ..StoreOptions::for_test(dir.path()) };
     let store = Store::open(store).unwrap();
     let options = EngineOptions { heartbeat: Duration::from_millis(100), lease, ..options() };
-    Engine::new(EngineDeps::new(store, agents(Arc::clone(mind)), env), options)
+    Engine::new(
+        EngineDeps::new(store, agents(Arc::clone(mind)), GuardServices::default(), env),
+        options,
+    )
 }
 
 /// The text a run ended with.

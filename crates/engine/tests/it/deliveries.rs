@@ -22,6 +22,7 @@ use provost_model::{self as scripted, ScriptedModel};
 use provost_store::query;
 use provost_store::table::outbound::delivery::DeliveryRow;
 use provost_store::{Store, StoreOptions, params};
+use provost_tool::GuardServices;
 
 use crate::harness::{Harness, command, options, with_channel};
 use crate::worker_crash;
@@ -298,7 +299,10 @@ async fn open(dir: &Path, lease: Duration) -> (Engine, provost_engine::Worker) {
         can_lookup: word == "can_lookup",
     };
     let mail = with_channel("mail", FileChannel { path: dir.join("sent"), capabilities });
-    let engine = Engine::new(mail(EngineDeps::new(store, agents, Env::system())), options);
+    let engine = Engine::new(
+        mail(EngineDeps::new(store, agents, GuardServices::default(), Env::system())),
+        options,
+    );
     engine.put_agent(&Default::default(), "default", None, Default::default()).await.unwrap();
     let worker = engine.start().await.unwrap();
     (engine, worker)

@@ -14,7 +14,7 @@ use provost_core::{ApprovalId, RunId};
 use provost_engine::{ApprovalReceipt, EngineError, SubmitReceipt};
 use provost_model as scripted;
 use provost_store::table::governance::approval::ApprovalRow;
-use provost_tool::{CallOrigin, PolicyProvider, PolicyProviderError};
+use provost_tool::{CallOrigin, GuardServices, PolicyProvider, PolicyProviderError};
 use serde_json::{Value, json};
 
 use crate::cluster::{Cluster, last_result};
@@ -52,6 +52,10 @@ impl Law {
     fn becomes(&self, policy: Policy) {
         *self.0.lock().unwrap() = policy;
     }
+
+    fn guard(&self) -> GuardServices {
+        GuardServices { policies: Some(Arc::new(self.clone())), ..GuardServices::default() }
+    }
 }
 
 impl PolicyProvider for Law {
@@ -84,13 +88,12 @@ impl PolicyProvider for Law {
 
 /// A house under a law, whose agent calls `opaque` once and says what it was told.
 async fn governed(policy: Policy) -> (Cluster, Law) {
-    let cluster = Cluster::answering(|request, _| match last_result(request).as_str() {
+    let law = Law(Arc::new(Mutex::new(policy)));
+    let cluster = Cluster::guarded(law.guard(), |request, _| match last_result(request).as_str() {
         "" => scripted::call("opaque", json!({})),
         result => scripted::text(format!("told: {result}")),
     })
     .await;
-    let law = Law(Arc::new(Mutex::new(policy)));
-    assert!(cluster.rooms.governor.set(Arc::new(law.clone())).is_ok());
     (cluster, law)
 }
 

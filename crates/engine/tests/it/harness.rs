@@ -19,7 +19,7 @@ use provost_store::query;
 use provost_store::table::work::run::RunRow;
 use provost_store::table::work::run_event::RunEventRow;
 use provost_store::{Store, StoreOptions};
-use provost_tool::{FnTool, ToolContext, ToolError, ToolSpec};
+use provost_tool::{FnTool, GuardServices, ToolContext, ToolError, ToolSpec};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -98,7 +98,10 @@ impl Harness {
         let dir = tempfile::tempdir().unwrap();
         let opened = StoreOptions { env: env.clone(), ..StoreOptions::for_test(dir.path()) };
         let store = Store::open(opened).unwrap();
-        let engine = Engine::new(complete(EngineDeps::new(store, agents, env.clone())), options);
+        let engine = Engine::new(
+            complete(EngineDeps::new(store, agents, GuardServices::default(), env.clone())),
+            options,
+        );
         let effects = Arc::default();
         let namespace = Namespace::default();
         let config =

@@ -15,6 +15,7 @@ use provost_memory::{
 };
 use provost_model::{HashEmbedder, ScriptedModel, text as says};
 use provost_store::{Store, StoreOptions};
+use provost_tool::GuardServices;
 use serde_json::json;
 
 use crate::harness::{command, options, text};
@@ -55,7 +56,10 @@ async fn open(dir: &Path) -> Node {
         Ok::<_, EngineError>(Agent::builder("default", model).hook(hook.clone()).build().unwrap())
     };
     let store = Store::open(StoreOptions::for_test(dir)).unwrap();
-    let engine = Engine::new(EngineDeps::new(store, agents, Env::system()), options());
+    let engine = Engine::new(
+        EngineDeps::new(store, agents, GuardServices::default(), Env::system()),
+        options(),
+    );
     engine.put_agent(&Namespace::default(), "default", None, Default::default()).await.unwrap();
     let worker = engine.start().await.unwrap();
     Node { engine, extractor, memories, _worker: worker }

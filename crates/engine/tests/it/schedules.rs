@@ -12,6 +12,7 @@ use provost_engine::{
 use provost_model as scripted;
 use provost_model::ScriptedModel;
 use provost_store::{Store, StoreOptions, params};
+use provost_tool::GuardServices;
 
 use crate::harness::{Harness, command, options, text};
 
@@ -150,7 +151,12 @@ async fn g53_two_schedulers_and_one_tick_make_one_task() {
         StoreOptions { env: harness.env.clone(), ..StoreOptions::for_test(harness.dir.path()) };
     let options = EngineOptions { poll: Duration::from_millis(1), ..options() };
     let twin = Engine::new(
-        EngineDeps::new(Store::open(opened).unwrap(), agents, harness.env.clone()),
+        EngineDeps::new(
+            Store::open(opened).unwrap(),
+            agents,
+            GuardServices::default(),
+            harness.env.clone(),
+        ),
         options,
     );
     let _workers = (harness.worker().await, twin.start().await.unwrap());

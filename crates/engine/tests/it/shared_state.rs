@@ -12,7 +12,7 @@ use provost_engine::{AgentRevision, Engine, EngineDeps, EngineError, Lease, Work
 use provost_model::{ScriptedModel, ScriptedTurn, call, text as says};
 use provost_store::query;
 use provost_store::{Store, StoreOptions};
-use provost_tool::{FnTool, ToolError, tool_fn};
+use provost_tool::{FnTool, GuardServices, ToolError, tool_fn};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -131,7 +131,10 @@ async fn the_log_tells_what_changed_and_what_has_no_owner_is_refused() {
 /// Everything of one process.
 async fn open(dir: &Path) -> (Engine, Worker) {
     let store = Store::open(StoreOptions::for_test(dir)).unwrap();
-    let engine = Engine::new(EngineDeps::new(store, agents, Env::system()), options());
+    let engine = Engine::new(
+        EngineDeps::new(store, agents, GuardServices::default(), Env::system()),
+        options(),
+    );
     engine.put_agent(&Namespace::default(), "default", None, Default::default()).await.unwrap();
     let worker = engine.start().await.unwrap();
     (engine, worker)

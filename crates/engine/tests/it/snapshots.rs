@@ -16,7 +16,7 @@ use provost_engine::{AgentRevision, Engine, EngineDeps, EngineError, Lease, Work
 use provost_model::{self as scripted, ChatRequest, ScriptedModel, ScriptedTurn};
 use provost_store::query;
 use provost_store::{FaultInjector, FaultPoint, Store, StoreError, StoreOptions, params};
-use provost_tool::{FnTool, ToolContext, ToolError, ToolOutput, ToolSpec};
+use provost_tool::{FnTool, GuardServices, ToolContext, ToolError, ToolOutput, ToolSpec};
 use serde_json::json;
 
 use crate::children::{count, replay_all};
@@ -180,7 +180,10 @@ async fn open(dir: &Path) -> (Engine, provost_engine::Worker) {
         );
         Ok(agent.build().unwrap())
     };
-    let engine = Engine::new(EngineDeps::new(store, agents, Env::system()), options());
+    let engine = Engine::new(
+        EngineDeps::new(store, agents, GuardServices::default(), Env::system()),
+        options(),
+    );
     engine.put_agent(&Default::default(), "default", None, Default::default()).await.unwrap();
     let worker = engine.start().await.unwrap();
     (engine, worker)
@@ -333,8 +336,10 @@ async fn run_with_a_lost_commit(lost: usize) -> (Engine, RunId) {
         });
         Ok(Agent::builder("default", model).tool(sized()).build().unwrap())
     };
-    let engine =
-        Engine::new(EngineDeps::new(Store::open(store).unwrap(), agents, env.clone()), options());
+    let engine = Engine::new(
+        EngineDeps::new(Store::open(store).unwrap(), agents, GuardServices::default(), env.clone()),
+        options(),
+    );
     let namespace = Default::default();
     // What is refused is asked for again, as every caller would.
     while engine.put_agent(&namespace, "default", None, Default::default()).await.is_err() {}

@@ -11,6 +11,7 @@ use provost_model::{ScriptedModel, call, text as says};
 use provost_store::query;
 use provost_store::table::work::run::{self, RunRow};
 use provost_store::{Store, StoreOptions, params};
+use provost_tool::GuardServices;
 use serde_json::{Value, json};
 
 use crate::harness::{command, options, text};
@@ -42,7 +43,10 @@ async fn open(dir: &Path, children: usize) -> (Engine, Worker) {
             .concurrency(AT_ONCE);
         Ok(Agent::builder("default", lead).fan_out(each).build().unwrap())
     };
-    let engine = Engine::new(EngineDeps::new(store, agents, Env::system()), options());
+    let engine = Engine::new(
+        EngineDeps::new(store, agents, GuardServices::default(), Env::system()),
+        options(),
+    );
     engine.put_agent(&Default::default(), "default", None, Default::default()).await.unwrap();
     let worker = engine.start().await.unwrap();
     (engine, worker)

@@ -11,6 +11,7 @@ use provost_engine::{Engine, EngineDeps, EngineError, Lease, Worker};
 use provost_model::{ChatRequest, ScriptedModel, call, text as says};
 use provost_store::table::work::run::{self, RunRow};
 use provost_store::{Store, StoreOptions, params};
+use provost_tool::GuardServices;
 use serde_json::{Value, json};
 
 use crate::children::results;
@@ -49,7 +50,10 @@ async fn open(dir: &Path) -> (Engine, Worker) {
         Ok::<_, EngineError>(agent.unwrap())
     };
     let store = Store::open(StoreOptions::for_test(dir)).unwrap();
-    let engine = Engine::new(EngineDeps::new(store, agents, Env::system()), options());
+    let engine = Engine::new(
+        EngineDeps::new(store, agents, GuardServices::default(), Env::system()),
+        options(),
+    );
     engine.put_agent(&Namespace::default(), "default", None, Default::default()).await.unwrap();
     let worker = engine.start().await.unwrap();
     (engine, worker)

@@ -13,7 +13,9 @@ use provost_model::{ChatRequest, ScriptedModel, ScriptedTurn, call, text as says
 use provost_store::query;
 use provost_store::table::work::run::{self, RunRow};
 use provost_store::{Store, StoreOptions};
-use provost_tool::{FnTool, RequiresApproval, ToolContext, ToolError, ToolOutput, ToolSpec};
+use provost_tool::{
+    FnTool, GuardServices, RequiresApproval, ToolContext, ToolError, ToolOutput, ToolSpec,
+};
 use serde_json::json;
 
 use crate::harness::{command, options, text};
@@ -47,7 +49,10 @@ async fn open(dir: &std::path::Path) -> Engine {
         Ok::<_, EngineError>(agent.unwrap())
     };
     let store = Store::open(StoreOptions::for_test(dir)).unwrap();
-    let engine = Engine::new(EngineDeps::new(store, agents, Env::system()), options());
+    let engine = Engine::new(
+        EngineDeps::new(store, agents, GuardServices::default(), Env::system()),
+        options(),
+    );
     let config = serde_json::from_value(json!({"policy": {"interactive": true}})).unwrap();
     engine.put_agent(&Namespace::default(), "default", None, config).await.unwrap();
     engine

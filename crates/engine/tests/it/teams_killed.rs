@@ -12,6 +12,7 @@ use provost_model::{ChatRequest, ScriptedModel, call, calls, text as says};
 use provost_store::query;
 use provost_store::table::work::run::{self, RunRow};
 use provost_store::{Store, StoreOptions, params};
+use provost_tool::GuardServices;
 use serde_json::{Value, json};
 
 use crate::harness::{command, options, text};
@@ -58,7 +59,10 @@ async fn open(dir: &Path) -> (Engine, Worker) {
         let team = Team::new("crew").template(&worker, "Does a part").max_size(MEMBERS);
         Ok(Agent::builder("default", lead).team(team).build().unwrap())
     };
-    let engine = Engine::new(EngineDeps::new(store, agents, Env::system()), options());
+    let engine = Engine::new(
+        EngineDeps::new(store, agents, GuardServices::default(), Env::system()),
+        options(),
+    );
     engine.put_agent(&Default::default(), "default", None, Default::default()).await.unwrap();
     let worker = engine.start().await.unwrap();
     (engine, worker)

@@ -15,6 +15,7 @@ use provost_model::{self as scripted};
 use provost_store::query::event_log::{LogEntry, RunScope};
 use provost_store::table::outbound::webhook_delivery::{WebhookDeliveryFilter, WebhookDeliveryRow};
 use provost_store::{Store, StoreOptions, params};
+use provost_tool::GuardServices;
 
 use crate::conversations::Conversation;
 use crate::harness::command;
@@ -236,8 +237,10 @@ async fn open(dir: &Path) -> Engine {
         let model = ScriptedModel::from_fn(|_, _| scripted::text("hi"));
         Ok(provost_agent::Agent::builder("default", model).build().unwrap())
     };
-    let engine =
-        Engine::new(EngineDeps::new(store, agents, Env::system()), EngineOptions::default());
+    let engine = Engine::new(
+        EngineDeps::new(store, agents, GuardServices::default(), Env::system()),
+        EngineOptions::default(),
+    );
     engine.put_agent(&Namespace::default(), "default", None, Default::default()).await.unwrap();
     engine
 }

@@ -24,6 +24,7 @@ use provost_store::table::work::run_step::{self, RunStepRow};
 use provost_store::{Store, StoreError, StoreOptions, params};
 use provost_testkit::history::{self, Record};
 use provost_testkit::{EffectServer, FakeProvider, Process};
+use provost_tool::GuardServices;
 use serde_json::{Map, Value, json};
 use tempfile::TempDir;
 
@@ -54,7 +55,10 @@ impl Harness {
         let dir = tempfile::tempdir().unwrap();
         let store = Store::open(StoreOptions::in_dir(dir.path())).unwrap();
         let options = EngineOptions { poll: Duration::from_millis(20), ..EngineOptions::default() };
-        let engine = Engine::new(EngineDeps::new(store, no_agents, Env::system()), options);
+        let engine = Engine::new(
+            EngineDeps::new(store, no_agents, GuardServices::default(), Env::system()),
+            options,
+        );
         let harness = Self {
             dir,
             provider,

@@ -10,9 +10,7 @@ use crate::error::HostError;
 use crate::model::Models;
 use crate::tool::{AgentRef, ToolProvider};
 
-/// Factory of agents.
-///
-/// Invariant: every agent has the oversight of the [`ToolProvider`].
+/// Factory of agents. The engine adds the oversight of the [`ToolProvider`] to every run.
 pub struct AgentFactory {
     models: Arc<Models>,
     /// Defaults of agents that API clients created. `None` if only local agents can be built.

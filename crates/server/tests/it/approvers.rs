@@ -8,6 +8,7 @@ use provost_api::{Approval, ApprovalQuery, Scope};
 use provost_core::lifecycle::ApprovalState;
 use provost_core::policy::{CompiledPolicy, PolicySources, PolicySubject};
 use provost_core::resource::ToolPermission;
+use provost_engine::EngineDeps;
 use provost_model::{self as scripted, ChatRequest, ScriptedModel};
 use provost_server::Limits;
 use provost_tool::{CallOrigin, GuardServices, PolicyProvider, PolicyProviderError};
@@ -51,14 +52,10 @@ fn model() -> ScriptedModel {
 }
 
 async fn tcp_server() -> TcpServer {
-    let mut test_app = TestApp::with_agent(|| {
-        let oversight = GuardServices {
-            policies: Some(Arc::new(TwoApproversPolicy)),
-            ..GuardServices::default()
-        };
-        Agent::builder("default", model()).tool(risky()).guard_services(oversight)
-    })
-    .await;
+    let guard =
+        GuardServices { policies: Some(Arc::new(TwoApproversPolicy)), ..GuardServices::default() };
+    let agent = || Agent::builder("default", model()).tool(risky());
+    let mut test_app = TestApp::with(agent, |deps| EngineDeps { guard, ..deps }).await;
     test_app.worker = Some(test_app.engine.start().await.unwrap());
     TcpServer::on(test_app, Limits::default()).await
 }

@@ -15,7 +15,9 @@ use provost_model::{ChatRequest, ScriptedModel, ScriptedTurn};
 use provost_server::{App, AppOptions, LocalTransport};
 use provost_store::table::work::run::RunRow;
 use provost_store::{Store, StoreOptions};
-use provost_tool::{FnTool, RequiresApproval, ToolContext, ToolError, ToolOutput, ToolSpec};
+use provost_tool::{
+    FnTool, GuardServices, RequiresApproval, ToolContext, ToolError, ToolOutput, ToolSpec,
+};
 use serde_json::json;
 use tempfile::TempDir;
 
@@ -72,7 +74,7 @@ impl TestApp {
         let store = Store::open(StoreOptions::for_test(dir.path())).unwrap();
         let agents = move |_: &AgentRevision, _: &Lease| Ok(agent().build().unwrap());
         let options = EngineOptions { poll: Duration::from_millis(50), ..EngineOptions::default() };
-        let deps = EngineDeps::new(store, agents, Env::system());
+        let deps = EngineDeps::new(store, agents, GuardServices::default(), Env::system());
         let deps = change(deps);
         let engine = Engine::new(deps, options);
         let config = AgentConfig {

@@ -17,7 +17,7 @@ use provost_engine::{
 use provost_model::{self as scripted, ChatRequest, ScriptedModel, ScriptedTurn};
 use provost_server::{App, AppOptions, LocalTransport, WebhookSigningKey};
 use provost_store::{Store, StoreOptions};
-use provost_tool::{FnTool, ToolContext, ToolError, ToolOutput, ToolSpec};
+use provost_tool::{FnTool, GuardServices, ToolContext, ToolError, ToolOutput, ToolSpec};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -70,7 +70,7 @@ impl TestDatabase {
             Ok(Agent::builder("default", model).tool(note()).build().unwrap())
         };
         let options = EngineOptions { poll: Duration::from_millis(20), ..EngineOptions::default() };
-        let deps = EngineDeps::new(store, agents, env.clone());
+        let deps = EngineDeps::new(store, agents, GuardServices::default(), env.clone());
         let engine = Engine::new(deps, options);
         let config = AgentConfig::default_for("default");
         for namespace in ["default", "other"] {

@@ -126,8 +126,11 @@ fn guard(shared: &RunShared, core: &Arc<AgentDefinition>) -> Guard {
     if !Arc::ptr_eq(&shared.root, core) {
         guard = guard.inherit_from(&shared.root.guard);
     }
-    match &shared.options.inherited {
-        Some(inherited) => guard.inherit_from(&inherited.guard),
+    if let Some(inherited) = &shared.options.inherited {
+        guard = guard.inherit_from(&inherited.guard);
+    }
+    match &shared.options.guard_services {
+        Some(services) => guard.with_services(Arc::clone(services)),
         None => guard,
     }
 }

@@ -6,6 +6,7 @@ use provost_core::command::TaskRequest;
 use provost_core::id::name::Namespace;
 use provost_model::ScriptedModel;
 use provost_store::{Store, StoreOptions, ThreadMode, params};
+use provost_tool::GuardServices;
 
 use super::*;
 use crate::agent::{AgentConfig, AgentRevision};
@@ -29,7 +30,12 @@ async fn waiting(runs: usize) -> (tempfile::TempDir, Engine, Vec<RunId>, ClaimCo
         ..StoreOptions::for_test(dir.path())
     };
     let engine = Engine::new(
-        EngineDeps::new(Store::open(options).unwrap(), agents, env.clone()),
+        EngineDeps::new(
+            Store::open(options).unwrap(),
+            agents,
+            GuardServices::default(),
+            env.clone(),
+        ),
         EngineOptions::default(),
     );
     let namespace = Namespace::default();

@@ -7,9 +7,7 @@ use provost_agent::Agent;
 use provost_core::recovery::EffectClass;
 use provost_engine::{AgentRevision, EngineError, Lease, ask_user};
 use provost_model::ScriptedModel;
-use provost_tool::{
-    FnTool, GuardServices, RequiresApproval, ToolContext, ToolError, ToolOutput, ToolSpec,
-};
+use provost_tool::{FnTool, RequiresApproval, ToolContext, ToolError, ToolOutput, ToolSpec};
 use serde_json::json;
 
 use super::{Answer, NEVER, Rooms};
@@ -57,11 +55,6 @@ pub(super) fn agents(
                 .with_spec(|spec| spec.approval(RequiresApproval::Always)),
         );
         builder = builder.tool(careful(&rooms)).tool(ask_user().unwrap());
-        if let Some(governor) = rooms.governor.get() {
-            let governor = Some(Arc::clone(governor));
-            builder = builder
-                .guard_services(GuardServices { policies: governor, ..GuardServices::default() });
-        }
         Ok(builder.build().unwrap())
     }
 }

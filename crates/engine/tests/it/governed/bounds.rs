@@ -27,12 +27,10 @@ async fn m4_a_model_that_a_policy_does_not_allow_is_not_asked() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn m4_a_durable_run_ends_when_the_tokens_of_its_policy_are_used_up() {
-    let cluster =
-        Cluster::answering(|_, _| scripted::call("opaque", json!({})).usage(Usage::new(90, 10)))
-            .await;
     let policy = Policy { tokens: Some(250), ..Policy::allowing() };
     let law = Law(std::sync::Arc::new(std::sync::Mutex::new(policy)));
-    assert!(cluster.rooms.governor.set(std::sync::Arc::new(law)).is_ok());
+    let answer = |_: &_, _| scripted::call("opaque", json!({})).usage(Usage::new(90, 10));
+    let cluster = Cluster::guarded(law.guard(), answer).await;
     let _worker = cluster.engine.start().await.unwrap();
     let run = cluster.ended(asks(&cluster, None).await.run).await;
     let result: Value = serde_json::from_str(run.result.as_deref().unwrap()).unwrap();

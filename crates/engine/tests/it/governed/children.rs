@@ -39,20 +39,21 @@ fn opaque() -> FnTool {
 
 /// A governed agent with a sub-agent that nobody governs by itself.
 async fn open(dir: &std::path::Path, policy: Policy) -> Engine {
-    let law = Law(Arc::new(Mutex::new(policy)));
+    let guard = Law(Arc::new(Mutex::new(policy))).guard();
     let agents = move |_: &AgentRevision, _: &Lease| {
         let below = ScriptedModel::from_fn(calls("opaque", json!({})));
-        let helper = Agent::builder("helper", below).tool(opaque()).build().unwrap();
+        // The engine replaces the services of both agents, which would allow every call.
+        let helper = Agent::builder("helper", below).tool(opaque());
+        let helper = helper.guard_services(GuardServices::default()).build().unwrap();
         let above = ScriptedModel::from_fn(calls("helper", json!({"task": "x"})));
-        let governor = Some(Arc::new(law.clone()) as Arc<dyn provost_tool::PolicyProvider>);
         let agent = Agent::builder("default", above)
+            .guard_services(GuardServices::default())
             .subagent(Subagent::new(&helper, "Helps"))
-            .guard_services(GuardServices { policies: governor, ..GuardServices::default() })
             .build();
         Ok::<_, EngineError>(agent.unwrap())
     };
     let store = Store::open(StoreOptions::for_test(dir)).unwrap();
-    let engine = Engine::new(EngineDeps::new(store, agents, Env::system()), options());
+    let engine = Engine::new(EngineDeps::new(store, agents, guard, Env::system()), options());
     let config = serde_json::from_value(json!({"policy": {"interactive": true}})).unwrap();
     engine.put_agent(&Namespace::default(), "default", None, config).await.unwrap();
     engine

@@ -120,14 +120,13 @@ async fn whoever_does_not_count_is_refused_and_changes_nothing() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn everybody_who_told_the_run_what_to_do_has_started_it() {
-    let cluster = Cluster::answering(|request, _| match last_result(request).as_str() {
+    let law = Law(Arc::new(Mutex::new(Policy::asking(json!({"not_requester": true})))));
+    let cluster = Cluster::guarded(law.guard(), |request, _| match last_result(request).as_str() {
         "" => scripted::call("gate_pure", json!({})),
         "gate_pure did it" => scripted::call("opaque", json!({})),
         result => scripted::text(format!("told: {result}")),
     })
     .await;
-    let law = Law(Arc::new(Mutex::new(Policy::asking(json!({"not_requester": true})))));
-    assert!(cluster.rooms.governor.set(Arc::new(law)).is_ok());
     let _worker = cluster.engine.start().await.unwrap();
     let run = asks(&cluster, Some("ada")).await.run;
     let gate = cluster.rooms.gate("gate_pure");
@@ -246,13 +245,12 @@ async fn m8_what_the_policy_denies_meanwhile_does_not_run() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn those_who_let_a_call_run_decide_whether_it_runs_again() {
-    let cluster = Cluster::answering(|request, _| match last_result(request).as_str() {
+    let law = Law(Arc::new(Mutex::new(Policy { tool: "gate_opaque", ..two_of_three() })));
+    let cluster = Cluster::guarded(law.guard(), |request, _| match last_result(request).as_str() {
         "" => scripted::call("gate_opaque", json!({})),
         result => scripted::text(format!("told: {result}")),
     })
     .await;
-    let policy = Policy { tool: "gate_opaque", ..two_of_three() };
-    assert!(cluster.rooms.governor.set(Arc::new(Law(Arc::new(Mutex::new(policy))))).is_ok());
     let node =
         cluster.node(EngineOptions { on_unknown: UnknownEffectPolicy::AskPerson, ..quick() });
     let first = node.start().await.unwrap();

@@ -10,6 +10,7 @@ use provost_engine::{AgentProvider, Engine, EngineDeps, EngineOptions, Worker};
 use provost_store::{
     Durability, FaultInjector, FaultPoint, Store, StoreError, StoreOptions, ThreadMode,
 };
+use provost_tool::GuardServices;
 
 /// A process that may be running.
 pub(crate) struct Node {
@@ -48,7 +49,10 @@ impl Node {
             ..EngineOptions::default()
         };
         Self {
-            engine: Engine::new(EngineDeps::new(store, agents, env.clone()), options),
+            engine: Engine::new(
+                EngineDeps::new(store, agents, GuardServices::default(), env.clone()),
+                options,
+            ),
             worker: None,
             cut_off,
         }
