@@ -67,3 +67,8 @@ pub fn workspace_tools(
 mod testing;
 #[cfg(test)]
 mod tests;
+
+/// The documentation page about the tools, whose examples are tested with this crate.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/reference/builtin-tools.md")]
+struct Page;

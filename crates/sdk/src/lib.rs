@@ -100,6 +100,10 @@ pub mod __private {
 #[allow(rustdoc::invalid_codeblock_attributes)]
 #[cfg(doctest)]
 mod docs {
+    #[doc = include_str!("../../../README.md")]
+    mod readme {}
+    #[doc = include_str!("../../../docs/explanation/context-management.md")]
+    mod context_management {}
     #[doc = include_str!("../../../docs/coming-from/joakimcarlsson-ai.md")]
     mod joakimcarlsson_ai {}
     #[doc = include_str!("../../../docs/agents-together.md")]

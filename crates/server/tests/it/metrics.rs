@@ -1,5 +1,6 @@
 //! Health and metrics.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use provost_api::NewTask;
@@ -116,4 +117,22 @@ async fn a_server_without_its_database_is_alive_but_not_ready() {
     assert_eq!(reply.json()["fields"][0]["field"], "database_writable");
     let call = tcp_server.call("GET /v1/namespaces/default/tasks", &tcp_server.admin, None).await;
     assert_eq!(call.status, 503, "{call:?}");
+}
+
+#[test]
+fn the_page_about_metrics_lists_every_family() {
+    let names = |text: &'static str, mark: char| -> BTreeSet<&'static str> {
+        text.split(mark).filter(|part| is_family(part)).collect()
+    };
+    let sources =
+        [include_str!("../../src/metrics.rs"), include_str!("../../src/metrics/snapshot.rs")];
+    let families: BTreeSet<&str> = sources.iter().flat_map(|source| names(source, '"')).collect();
+    let page = include_str!("../../../../docs/reference/metrics.md");
+    let (_, table) = page.split_once("| metric | type | labels | meaning |").unwrap();
+    let (table, _) = table.split_once("\n\n").unwrap();
+    assert_eq!(names(table, '`'), families, "docs/reference/metrics.md");
+}
+
+fn is_family(part: &str) -> bool {
+    part.starts_with("provost_") && part.chars().all(|c| c.is_ascii_lowercase() || c == '_')
 }
