@@ -106,10 +106,10 @@ mod docs {
     mod context_management {}
     #[doc = include_str!("../../../docs/coming-from/joakimcarlsson-ai.md")]
     mod joakimcarlsson_ai {}
-    #[doc = include_str!("../../../docs/agents-together.md")]
-    mod agents_together {}
     #[doc = include_str!("../../../docs/how-to/connect-a-model.md")]
     mod connect_a_model {}
+    #[doc = include_str!("../../../docs/how-to/delegate-to-other-agents.md")]
+    mod delegate_to_other_agents {}
     #[doc = include_str!("../../../docs/how-to/fall-back-between-models.md")]
     mod fall_back_between_models {}
     #[doc = include_str!("../../../docs/how-to/keep-sessions.md")]
@@ -118,10 +118,12 @@ mod docs {
     mod limit_spending {}
     #[doc = include_str!("../../../docs/how-to/remember-users.md")]
     mod remember_users {}
+    #[doc = include_str!("../../../docs/how-to/require-approval.md")]
+    mod require_approval {}
     #[doc = include_str!("../../../docs/how-to/test-an-agent.md")]
     mod test_an_agent {}
-    #[doc = include_str!("../../../docs/teams.md")]
-    mod teams {}
+    #[doc = include_str!("../../../docs/how-to/use-mcp-servers.md")]
+    mod use_mcp_servers {}
     #[doc = include_str!("../../../docs/reference/toolsets.md")]
     mod toolsets {}
     #[doc = include_str!("../../../docs/tutorials/first-agent.md")]
