@@ -121,7 +121,7 @@ pub enum ConstraintKind {
 }
 
 impl ConstraintKind {
-    /// The name that error messages use.
+    /// Returns the name that error messages use.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Unique => "uniqueness",
@@ -139,7 +139,7 @@ impl std::fmt::Display for ConstraintKind {
 }
 
 impl StoreError {
-    /// The stable error code.
+    /// Returns the stable error code.
     pub const fn code(&self) -> &'static str {
         match self {
             Self::Busy { .. } => "store_busy",
@@ -158,7 +158,7 @@ impl StoreError {
         }
     }
 
-    /// The category that decides how callers handle the error.
+    /// Returns the category that decides how callers handle the error.
     pub const fn kind(&self) -> ErrorKind {
         match self {
             Self::Busy { .. } | Self::DiskFull { .. } | Self::Io { .. } | Self::Closed => {
@@ -180,11 +180,12 @@ impl StoreError {
         matches!(self, Self::Constraint { rule: ConstraintKind::Unique, .. })
     }
 
+    /// Creates a [`StoreError::Bug`].
     pub(crate) fn bug(detail: impl Into<String>) -> Self {
         Self::Bug { detail: detail.into() }
     }
 
-    /// Maps an I/O error at `path` to a store error.
+    /// Converts an I/O error at `path`.
     pub(crate) fn file(path: &Path, error: &io::Error) -> Self {
         let detail = format!("{}: {error}", path.display());
         match error.kind() {

@@ -112,7 +112,7 @@ impl FaultInjector {
         Self(Arc::new(decide))
     }
 
-    /// Returns the injected error at `point`, if any.
+    /// Fails with the injected error at `point`, if there is one.
     pub(crate) fn at(faults: Option<&Self>, point: FaultPoint) -> Result<(), StoreError> {
         faults.and_then(|faults| (faults.0)(point)).map_or(Ok(()), Err)
     }

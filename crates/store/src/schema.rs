@@ -21,14 +21,14 @@ impl Schema {
         *self != Self::Engine
     }
 
-    /// Returns true if the database must use a write-ahead log. A file system without shared memory supports only
-    /// other journal modes, which are as safe but slower.
+    /// Returns true if the database must use a write-ahead log. Only a session file may use another journal mode,
+    /// because its file system may not support shared memory. Such modes are as safe but slower.
     pub(crate) fn needs_write_ahead_log(&self) -> bool {
         !matches!(self, Self::Sessions(_))
     }
 }
 
-/// Prefix of every table name, for example `agent_`; may be empty.
+/// Prefix of every table name, for example `agent_`. May be empty.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct TablePrefix(String);
 
@@ -36,8 +36,8 @@ impl TablePrefix {
     /// Maximum number of characters of a prefix.
     pub const CHARS_MAX: usize = PREFIX_CHARS_MAX;
 
-    /// Creates a prefix. Returns `None` unless it consists of a-z, 0-9 and `_`, starts with a letter (or is empty),
-    /// is short enough and does not start with `sqlite_`.
+    /// Creates a prefix. Returns `None` if it is invalid: it may be empty; otherwise it starts with a letter, consists
+    /// of a-z, 0-9 and `_`, has at most [`Self::CHARS_MAX`] characters and does not start with `sqlite_`.
     pub fn new(prefix: &str) -> Option<Self> {
         let is_legal = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
         let is_sound = prefix.len() <= Self::CHARS_MAX
@@ -47,7 +47,7 @@ impl TablePrefix {
         is_sound.then(|| Self(prefix.to_owned()))
     }
 
-    /// The prefix as text.
+    /// Returns the prefix as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }

@@ -51,22 +51,23 @@ pub(crate) struct Sqlite {
 }
 
 impl Sqlite {
+    /// Wraps an open connection. `path` is for errors.
     pub(crate) fn new(connection: Connection, path: PathBuf) -> Self {
         Self { connection, path, failure: RefCell::default(), scan_check: None }
     }
 
-    /// Rejects statements that scan a whole table that grows with the workload.
+    /// Enables the check that rejects statements that scan a whole table that grows with the workload.
     fn with_scan_check(mut self) -> Self {
         self.scan_check = Some(FullScanCheck::default());
         self
     }
 
-    /// The underlying connection, for functions that only SQLite has.
+    /// Returns the underlying connection, for functions that only SQLite has.
     pub(crate) fn connection(&self) -> &Connection {
         &self.connection
     }
 
-    /// The underlying connection, as the target of a copy.
+    /// Returns the underlying connection, as the target of a copy.
     pub(crate) fn connection_mut(&mut self) -> &mut Connection {
         &mut self.connection
     }
@@ -86,22 +87,27 @@ impl Sqlite {
         self.run("BEGIN")
     }
 
+    /// Commits the transaction.
     pub(crate) fn commit(&self) -> Result<(), StoreError> {
         self.run("COMMIT")
     }
 
+    /// Rolls the transaction back, if there is one.
     pub(crate) fn rollback(&self) -> Result<(), StoreError> {
         if self.connection.is_autocommit() { Ok(()) } else { self.run("ROLLBACK") }
     }
 
+    /// Starts the savepoint of a job.
     pub(crate) fn savepoint(&self) -> Result<(), StoreError> {
         self.run("SAVEPOINT job")
     }
 
+    /// Ends the savepoint and keeps its changes in the transaction.
     pub(crate) fn release(&self) -> Result<(), StoreError> {
         self.run("RELEASE job")
     }
 
+    /// Undoes the changes since the savepoint and ends it.
     pub(crate) fn rollback_to_savepoint(&self) -> Result<(), StoreError> {
         self.run("ROLLBACK TO job")?;
         self.release()
@@ -114,12 +120,12 @@ impl Sqlite {
         })
     }
 
-    /// Runs a statement without parameters.
+    /// Executes a statement without parameters.
     pub(crate) fn run(&self, sql: &str) -> Result<(), StoreError> {
         self.cached(sql, &[], |statement| Ok(Ok(statement.raw_execute()?))).map(drop)
     }
 
-    /// Runs several statements without caching them.
+    /// Executes several statements without caching them.
     pub(crate) fn batch(&self, sql: &str) -> Result<(), StoreError> {
         self.connection.execute_batch(sql).map_err(|error| self.fault(error))
     }
@@ -134,11 +140,12 @@ impl Sqlite {
         self.connection.query_row(sql, [], |row| row.get(0)).map_err(|error| self.fault(error))
     }
 
+    /// Converts an error of SQLite. The error names the database file.
     pub(crate) fn fault(&self, error: rusqlite::Error) -> StoreError {
         error::translate(error, &self.path)
     }
 
-    /// Runs a statement of the connection's statement cache.
+    /// Executes a statement of the connection's statement cache.
     fn cached<T>(
         &self,
         sql: &str,
@@ -158,6 +165,7 @@ impl Sqlite {
         self.remember(used)
     }
 
+    /// Converts an error of SQLite and keeps it, so that [`Sqlite::lost_transaction`] can return the cause.
     fn remember<T>(
         &self,
         result: rusqlite::Result<Result<T, StoreError>>,
@@ -234,6 +242,7 @@ fn check_count(
     Err(StoreError::bug(format!("`{sql}` takes {wanted} parameters, {given} were given")))
 }
 
+/// Calls `each` for every row until it returns `Break`. The inner error is the error of `each`.
 fn walk(
     statement: &mut Statement<'_>,
     each: &mut dyn FnMut(&mut Row<'_>) -> RowControl,
@@ -264,6 +273,7 @@ impl ColumnSource for rusqlite::Row<'_> {
     }
 }
 
+/// Returns stored bytes as text. Fails if they are not UTF-8.
 fn utf8(text: &[u8]) -> Result<&str, StoreError> {
     std::str::from_utf8(text)
         .map_err(|error| StoreError::Corrupt { detail: format!("a text is not UTF-8: {error}") })

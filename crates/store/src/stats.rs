@@ -11,7 +11,7 @@ pub struct StoreStats {
     pub commits: u64,
     /// Groups that failed as a whole.
     pub groups_failed: u64,
-    /// Maximum number of jobs in one commit.
+    /// Maximum number of jobs in one commit so far.
     pub group_jobs_max: u64,
     /// Jobs in the write queue now.
     pub waiting: u64,
@@ -19,6 +19,7 @@ pub struct StoreStats {
     pub reads: u64,
 }
 
+/// The counters behind [`StoreStats`].
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
     jobs: AtomicU64,
@@ -40,10 +41,12 @@ impl Counters {
         }
     }
 
+    /// Counts a read.
     pub(crate) fn record_read(&self) {
         self.reads.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// Returns the current values. `waiting` is the number of queued jobs.
     pub(crate) fn snapshot(&self, waiting: usize) -> StoreStats {
         StoreStats {
             jobs: self.jobs.load(Ordering::Relaxed),

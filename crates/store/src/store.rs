@@ -23,6 +23,7 @@ pub struct Store {
     inner: Arc<StoreInner>,
 }
 
+/// State that the clones of a store share.
 struct StoreInner {
     options: StoreOptions,
     writing: WriterHandle,
@@ -31,6 +32,7 @@ struct StoreInner {
     lock: Mutex<Option<DatabaseLock>>,
 }
 
+/// Where jobs are executed.
 enum WriterHandle {
     /// The writer has a thread; `ended` becomes true when the thread exits.
     Thread { queue: WriteQueue, ended: watch::Receiver<bool> },
@@ -39,7 +41,8 @@ enum WriterHandle {
 }
 
 impl Store {
-    /// Opens the database. Creates a missing file and migrates the schema.
+    /// Opens the database, creates a missing file, migrates the schema and starts the writer thread. Fails with
+    /// [`StoreError::Locked`] while another process restores the database.
     ///
     /// Several processes may open the same file. If the file is not a Provost database, is corrupt or comes from a
     /// newer program, the call fails and leaves the file unchanged.
@@ -69,7 +72,8 @@ impl Store {
         Ok(Self { inner: Arc::new(inner) })
     }
 
-    /// Enqueues a job. Jobs run in the order of these calls. The returned handle resolves when the commit is on disk.
+    /// Enqueues a job, in the order of these calls. The returned handle resolves when the commit is on disk. It fails
+    /// with [`StoreError::Busy`] if too many jobs wait, and with [`StoreError::Closed`] after [`Store::close`].
     ///
     /// A failed job is rolled back; the other jobs of its group are committed. If the database loses the whole
     /// transaction (disk full, I/O error), every job of the group gets that error. A job may run more than once, but
@@ -89,8 +93,8 @@ impl Store {
         self.enqueue(job, WritePriority::Normal)
     }
 
-    /// Like [`Store::write`], but the job runs before all queued jobs of normal priority. For lease renewals, which
-    /// must not wait behind other work.
+    /// Enqueues a job like [`Store::write`], before all queued jobs of normal priority. For lease renewals, which must
+    /// not wait behind other work.
     pub fn write_high_priority<T, E>(
         &self,
         job: impl Fn(&mut Tx<'_>) -> Result<T, E> + Send + 'static,
@@ -102,8 +106,8 @@ impl Store {
         self.enqueue(job, WritePriority::High)
     }
 
-    /// Like [`Store::write`], in the same order, but the commit may wait a few milliseconds for another job to share
-    /// it with. For writes whose result no caller needs at once.
+    /// Enqueues a job like [`Store::write`], in the same order, but the commit may wait a few milliseconds for another
+    /// job to share it with. For writes whose result no caller needs at once.
     pub fn write_deferred<T, E>(
         &self,
         job: impl Fn(&mut Tx<'_>) -> Result<T, E> + Send + 'static,
@@ -122,7 +126,8 @@ impl Store {
         }
     }
 
-    /// Runs a read on one snapshot of the database, which contains every change that was committed before the call.
+    /// Executes a read on one snapshot of the database, which contains every change that was committed before the
+    /// call. Waits while too many reads run.
     pub async fn read<T, E>(
         &self,
         job: impl FnOnce(&mut Tx<'_>) -> Result<T, E> + Send + 'static,
@@ -134,7 +139,7 @@ impl Store {
         Arc::clone(&self.inner.readers).read(job).await
     }
 
-    /// The bus that carries the wake-ups of committed changes.
+    /// Returns the bus that carries the wake-ups of committed changes.
     pub fn bus(&self) -> &Arc<dyn Bus> {
         &self.inner.options.bus
     }
@@ -148,12 +153,12 @@ impl Store {
         self.inner.counters.snapshot(waiting)
     }
 
-    /// Path of the database file.
+    /// Returns the path of the database file.
     pub fn path(&self) -> &Path {
         &self.inner.options.path
     }
 
-    /// Directory for the lock files of running workers, see [`WorkerLock`](crate::WorkerLock).
+    /// Returns the directory for the lock files of running workers, see [`WorkerLock`](crate::WorkerLock).
     pub fn lock_dir(&self) -> PathBuf {
         lock_dir(self.path())
     }
@@ -174,7 +179,7 @@ impl Store {
         self.inner.lock.lock().unwrap_or_else(PoisonError::into_inner).take();
     }
 
-    /// Runs a blocking function that opens connections of its own.
+    /// Executes a blocking function that opens connections of its own.
     pub(crate) async fn blocking<T: Send + 'static>(
         &self,
         work: impl FnOnce(&StoreOptions) -> Result<T, StoreError> + Send + 'static,
@@ -187,6 +192,7 @@ impl Store {
             .await
     }
 
+    /// Enqueues a job with a priority, or executes it at once with [`ThreadMode::Inline`].
     fn enqueue<T, E>(
         &self,
         work: impl Fn(&mut Tx<'_>) -> Result<T, E> + Send + 'static,
@@ -211,7 +217,7 @@ impl std::fmt::Debug for Store {
     }
 }
 
-/// Starts the writer thread.
+/// Starts the writer thread. It serves the queue until the store is closed.
 fn start(writer: Writer, options: &StoreOptions) -> Result<WriterHandle, StoreError> {
     let (queue, incoming) = write_queue();
     let (end, ended) = watch::channel(false);
@@ -227,7 +233,7 @@ fn start(writer: Writer, options: &StoreOptions) -> Result<WriterHandle, StoreEr
     Ok(WriterHandle::Thread { queue, ended })
 }
 
-/// Signals that the writer thread has exited, even after a panic.
+/// Signals on drop that the writer thread has exited, even after a panic.
 struct CloseGuard {
     end: watch::Sender<bool>,
 }
@@ -238,6 +244,7 @@ impl Drop for CloseGuard {
     }
 }
 
+/// Executes a job on this thread. Replies with [`StoreError::Closed`] if the store is closed.
 fn write_inline(writer: &Mutex<Option<Writer>>, job: Box<dyn WriteJob>) {
     match &mut *writer.lock().unwrap_or_else(PoisonError::into_inner) {
         // `write` has already replied to the job if no transaction could be started.

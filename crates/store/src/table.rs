@@ -37,7 +37,7 @@ macro_rules! table {
                 format!("SELECT {} FROM {} {rest}", Self::COLUMNS.join(", "), $table)
             }
 
-            /// Values in field order.
+            /// Returns the values in field order.
             #[allow(dead_code, reason = "not every table is changed row by row")]
             pub(crate) fn values(&self) -> Vec<$crate::Value<'_>> {
                 vec![$( $crate::ToColumn::to_value(&self.$field) ),+]
@@ -100,6 +100,7 @@ pub mod work;
 #[cfg(test)]
 mod tests;
 
+/// Returns the statement that inserts a row.
 fn insert_sql(table: &str, columns: &[&str]) -> String {
     let places: Vec<String> = (1..=columns.len()).map(|place| format!("?{place}")).collect();
     format!("INSERT INTO {table} ({}) VALUES ({})", columns.join(", "), places.join(", "))

@@ -9,7 +9,7 @@ use crate::query::page::{PAGE_MAX, Page};
 use crate::table::governance::approval::{self, ApprovalFilter, ApprovalRow};
 use crate::table::governance::approval_grant::{self, ApprovalGrantRow, GrantKey};
 
-/// Returns an approval.
+/// Returns an approval. Fails if the namespace has none with this id.
 pub async fn get(
     store: &Store,
     namespace: &Namespace,

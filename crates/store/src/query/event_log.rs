@@ -199,7 +199,8 @@ pub async fn of_namespace(
     store.read(move |tx| namespace_page(tx, namespace.as_str(), after, limit)).await
 }
 
-/// Returns the sequence number of the oldest event of a run that retention has not removed.
+/// Returns the sequence number of the oldest event of a run that retention has not removed. `None` if the run has no
+/// events. Fails if the namespace has no such run.
 pub async fn first_retained(
     store: &Store,
     namespace: &Namespace,
@@ -255,6 +256,7 @@ pub fn namespace_page(
     Ok(page)
 }
 
+/// Returns the limits of a page: `limit` events within the bounds, and the maximum of bytes.
 fn page_limit(limit: u64) -> PageLimit {
     PageLimit { events: limit.clamp(1, LOG_PAGE_MAX), bytes: PAGE_BYTES_MAX }
 }
@@ -288,8 +290,8 @@ pub fn check_run(
     scope.ok_or_else(|| QueryError::not_found("run", run))
 }
 
-/// Returns a page of the events of several runs. First merges their positions, then reads the part of each run that
-/// belongs to the page.
+/// Returns a page of the events of several runs in log order. First merges their positions, then reads the part of
+/// each run that belongs to the page.
 fn merge_runs(
     tx: &mut Tx<'_>,
     mut runs: Vec<RunEventRange>,
@@ -350,7 +352,7 @@ fn read_parts(
     Ok((rows, end.is_some()))
 }
 
-/// Loads the texts of the rows until the page is full.
+/// Loads the texts of the rows until the page is full, and returns the cursor of the next page.
 fn page(
     tx: &mut Tx<'_>,
     rows: Vec<EventLogRow>,
@@ -379,6 +381,7 @@ fn page(
     Ok(page)
 }
 
+/// Loads the texts of an event: its body, its message and the result of its tool call.
 fn entry(tx: &mut Tx<'_>, row: EventLogRow) -> Result<LogEntry, QueryError> {
     let body = load_text(tx, row.body, row.blob.as_deref())?;
     let message = load_text(tx, row.message, row.message_blob.as_deref())?;
@@ -414,6 +417,7 @@ struct StoredSpawnOptions {
     birth: Option<ChildOrigin>,
 }
 
+/// Agent and call that spawned a child run, as stored.
 #[derive(Deserialize)]
 struct ChildOrigin {
     above: String,
@@ -431,13 +435,14 @@ fn child_label(tx: &mut Tx<'_>, run: RunId) -> Result<Option<Arc<ChildRunLabel>>
     }))
 }
 
+/// The part of a step's body with the result of its call.
 #[derive(Deserialize)]
 struct StoredToolResult<'a> {
     #[serde(borrow)]
     result: &'a RawValue,
 }
 
-/// Returns the stored result of the tool call of an event.
+/// Returns the stored result of the tool call of an event. `None` if the call has not finished.
 fn result_of(
     tx: &mut Tx<'_>,
     run: RunId,

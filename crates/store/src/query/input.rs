@@ -66,7 +66,8 @@ pub struct QueuePosition {
     pub not_before: Timestamp,
 }
 
-/// Returns the interaction state of a run.
+/// Returns the interaction state of a run: its pending inputs, approvals and attempt. Fails if the namespace has none
+/// with this id.
 pub async fn interaction(
     store: &Store,
     namespace: &Namespace,
@@ -103,10 +104,12 @@ struct Origin {
     provenance: InputProvenance,
 }
 
+/// Returns a run. Fails if the namespace has none with this id.
 fn find_run(tx: &mut Tx<'_>, namespace: &Namespace, id: RunId) -> Result<RunRow, QueryError> {
     run::find(tx, namespace.as_str(), id)?.ok_or_else(|| QueryError::not_found("run", id))
 }
 
+/// Reads the interaction state of a run.
 fn interaction_of(
     tx: &mut Tx<'_>,
     namespace: &Namespace,
@@ -124,6 +127,7 @@ fn interaction_of(
     Ok(RunInteraction { run: id, state, execution, approvals, pending })
 }
 
+/// Reads the pending inputs of a task or run, in order.
 fn pending_of(
     tx: &mut Tx<'_>,
     namespace: &Namespace,
@@ -142,6 +146,7 @@ fn pending_of(
     read_all(tx, rows)
 }
 
+/// Loads the messages of pending inputs.
 fn read_all(tx: &mut Tx<'_>, rows: Vec<InputRow>) -> Result<Vec<PendingInput>, QueryError> {
     let mut inputs = Vec::with_capacity(rows.len());
     for row in rows {
@@ -161,6 +166,7 @@ fn read_all(tx: &mut Tx<'_>, rows: Vec<InputRow>) -> Result<Vec<PendingInput>, Q
     Ok(inputs)
 }
 
+/// Reads the queue position of a run. `None` if the run is not queued.
 fn position(
     tx: &mut Tx<'_>,
     namespace: &Namespace,

@@ -146,17 +146,20 @@ pub fn claim_delays(tx: &mut Tx<'_>, after: u64, to: u64) -> Result<Vec<u64>, St
     tx.fetch_all(&sql, params![after, to])
 }
 
+/// Counts the workers with a recent heartbeat.
 fn workers(tx: &mut Tx<'_>) -> Result<u64, StoreError> {
     let sql = "SELECT count(*) FROM worker WHERE stopped IS NULL AND seen >= ?1";
     tx.fetch_one(sql, params![tx.now().before(HEARTBEAT_AGE_MAX)])
 }
 
+/// Counts the rows and returns the creation time of the oldest.
 fn backlog(tx: &mut Tx<'_>, rows: &str) -> Result<Backlog, StoreError> {
     let sql = format!("SELECT count(*), min(created) FROM {rows}");
     let (count, oldest) = tx.fetch_one(&sql, params![])?;
     Ok(Backlog { count, oldest })
 }
 
+/// Returns the execution classes with the longest queues.
 fn classes(tx: &mut Tx<'_>) -> Result<Vec<ClassMetrics>, StoreError> {
     let sql = "SELECT class.namespace, class.key, class.desired, class.running, \
                coalesce(queue.number, 0), queue.oldest FROM exec_class class LEFT JOIN \

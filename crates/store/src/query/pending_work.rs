@@ -36,7 +36,7 @@ impl FromRow for PendingWork {
     }
 }
 
-/// Returns which kinds of rows a run leaves behind, with timers of the given kinds.
+/// Returns which kinds of rows a run leaves behind. Only timers of the given kinds count.
 pub fn of_run(
     tx: &mut Tx<'_>,
     run: &RunRow,

@@ -11,7 +11,7 @@ use crate::table::work::attempt::{self, AttemptRow};
 use crate::table::work::run::{self, RunFilter, RunRow};
 use crate::table::work::run_event::{self, RunEventRow};
 
-/// Returns a run.
+/// Returns a run. Fails if the namespace has none with this id.
 pub async fn get(store: &Store, namespace: &Namespace, id: RunId) -> Result<RunRow, QueryError> {
     let namespace = namespace.clone();
     let found = store.read(move |tx| Ok::<_, QueryError>(run::find(tx, namespace.as_str(), id)?));

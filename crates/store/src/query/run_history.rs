@@ -102,6 +102,7 @@ pub async fn snapshots(
     read.await
 }
 
+/// Reads the newest status changes and snapshots, each in ascending order.
 fn snapshots_of(tx: &mut Tx<'_>, run: RunId, limit: u64) -> Result<RunSnapshots, QueryError> {
     let mut rows = run_event::last_of(tx, run, CHANGES, limit)?;
     rows.reverse();
@@ -111,6 +112,7 @@ fn snapshots_of(tx: &mut Tx<'_>, run: RunId, limit: u64) -> Result<RunSnapshots,
     Ok(RunSnapshots { changes, machines: stored.into_iter().rev().map(machine).collect() })
 }
 
+/// Converts events into status changes, in the same order.
 fn changes_of(tx: &mut Tx<'_>, rows: Vec<RunEventRow>) -> Result<Vec<RunChange>, QueryError> {
     let mut changes: Vec<RunChange> = Vec::with_capacity(rows.len());
     for row in rows {
@@ -120,6 +122,7 @@ fn changes_of(tx: &mut Tx<'_>, rows: Vec<RunEventRow>) -> Result<Vec<RunChange>,
     Ok(changes)
 }
 
+/// Converts an event into a status change. `before` is the status of the previous change.
 fn change(
     tx: &mut Tx<'_>,
     row: RunEventRow,
@@ -143,7 +146,7 @@ fn change(
     })
 }
 
-/// Returns the error of an event, if any.
+/// Returns the error that an event reports. `None` if it reports none.
 fn error(event: &DurableEvent) -> Option<String> {
     match event {
         DurableEvent::Finished(_) | DurableEvent::HandedOver(_) => None,

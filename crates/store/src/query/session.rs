@@ -42,7 +42,7 @@ pub struct SessionPosition {
     pub after: u64,
 }
 
-/// Returns a session.
+/// Returns a session. Fails if the namespace has none with this id.
 pub async fn get(store: &Store, namespace: &Namespace, id: &str) -> Result<SessionRow, QueryError> {
     let (namespace, id) = (namespace.clone(), id.to_owned());
     let row = store.read(move |tx| {
@@ -111,6 +111,7 @@ pub async fn first_inputs(
     read.await
 }
 
+/// Reads a page of messages. It ends early if its texts exceed the limit of bytes.
 fn messages_page(
     tx: &mut Tx<'_>,
     session: SessionRef<'_>,

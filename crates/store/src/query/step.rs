@@ -60,6 +60,7 @@ pub async fn list_with_results(
     read.await
 }
 
+/// Reads a page of steps with their results. It ends early if its texts exceed the limit of bytes.
 fn page(
     tx: &mut Tx<'_>,
     run: RunId,

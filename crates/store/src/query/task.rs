@@ -8,7 +8,7 @@ use crate::query::page::{PAGE_MAX, Page};
 use crate::table::work::task::{self, TaskFilter, TaskRow};
 use crate::{Store, Tx};
 
-/// Returns a task.
+/// Returns a task. Fails if the namespace has none with this id.
 pub async fn get(store: &Store, namespace: &Namespace, id: TaskId) -> Result<TaskRow, QueryError> {
     let namespace = namespace.clone();
     store.read(move |tx| find_task(tx, &namespace, id)).await

@@ -33,6 +33,7 @@ pub(super) fn translate(error: Error, path: &Path) -> StoreError {
     }
 }
 
+/// Creates the error of a violated constraint.
 fn constraint(extended_code: i32, detail: String) -> StoreError {
     let rule = match extended_code {
         ffi::SQLITE_CONSTRAINT_UNIQUE

@@ -20,7 +20,7 @@ pub struct WriteHandle<T, E> {
 }
 
 impl<T, E> WriteHandle<T, E> {
-    /// Lets the job run without waiting for its result.
+    /// Drops the handle. The job runs anyway.
     pub fn detach(self) {}
 }
 
@@ -56,7 +56,7 @@ pub(crate) enum JobResult {
 
 /// A type-erased job, so that one queue holds jobs of all types.
 pub(crate) trait WriteJob: Send {
-    /// Runs the job and stores its result until [`WriteJob::reply`].
+    /// Executes the job and stores its result until [`WriteJob::reply`].
     fn run(&mut self, tx: &mut Tx<'_>) -> JobResult;
 
     /// Replaces the result by an error.
@@ -78,6 +78,7 @@ where
     (Box::new(TypedJob { work, result: None, reply }), WriteHandle { outcome })
 }
 
+/// A function with its result and the channel of its caller.
 struct TypedJob<F, T, E> {
     work: F,
     result: Option<Result<T, E>>,
@@ -124,6 +125,7 @@ pub(crate) fn catch_panic<T, E: From<StoreError>>(
     })
 }
 
+/// Returns the message of a panic.
 fn panic_text(payload: &(dyn Any + Send)) -> &str {
     payload
         .downcast_ref::<&str>()

@@ -38,7 +38,7 @@ impl WorkerLock {
         Ok(Self { path, _file: file })
     }
 
-    /// Path of the lock file, for [`is_unlocked`].
+    /// Returns the path of the lock file, for [`is_unlocked`].
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -78,16 +78,18 @@ pub(crate) struct DatabaseLock {
 }
 
 impl DatabaseLock {
-    /// Acquires the lock together with other users of the database.
+    /// Acquires the lock together with other users of the database. Fails with [`StoreError::Locked`] during a
+    /// restore.
     pub(crate) fn shared(database: &Path) -> Result<Self, StoreError> {
         Self::acquire(database, FlockOperation::NonBlockingLockShared)
     }
 
-    /// Acquires the lock if no other process has the database open.
+    /// Acquires the lock. Fails with [`StoreError::Locked`] if another process has the database open.
     pub(crate) fn exclusive(database: &Path) -> Result<Self, StoreError> {
         Self::acquire(database, FlockOperation::NonBlockingLockExclusive)
     }
 
+    /// Acquires the lock without waiting. Fails with [`StoreError::Locked`] if another process excludes it.
     fn acquire(database: &Path, operation: FlockOperation) -> Result<Self, StoreError> {
         let path = lock_dir(database).join(DATABASE_LOCK);
         let file = open_lock(&path)?;
@@ -99,6 +101,7 @@ impl DatabaseLock {
     }
 }
 
+/// Opens a lock file. Creates it and its directory if they are missing.
 fn open_lock(path: &Path) -> Result<File, StoreError> {
     if let Some(dir) = path.parent() {
         DirBuilder::new()
@@ -116,6 +119,7 @@ fn open_lock(path: &Path) -> Result<File, StoreError> {
         .map_err(|error| StoreError::file(path, &error))
 }
 
+/// Locks a file without waiting. Returns false if another process excludes it.
 fn try_lock(file: &File, path: &Path, operation: FlockOperation) -> Result<bool, StoreError> {
     match flock(file, operation) {
         Ok(()) => Ok(true),

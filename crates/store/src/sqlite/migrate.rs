@@ -50,7 +50,7 @@ const MIGRATIONS: &[&str] = &[
 pub const SCHEMA_VERSION: u32 = MIGRATIONS.len() as u32;
 
 impl History {
-    /// Newest schema version that this program supports.
+    /// Returns the newest schema version that this program supports.
     pub(crate) const fn version(&self) -> u32 {
         self.migrations.len() as u32
     }
@@ -66,6 +66,7 @@ impl History {
         migrated
     }
 
+    /// Applies each migration that the database lacks in a transaction of its own.
     fn migrate_each(&self, db: &Sqlite) -> Result<(), StoreError> {
         for (version, sql) in (1i64..).zip(self.migrations) {
             if db.number("PRAGMA user_version")? >= version {
@@ -81,6 +82,7 @@ impl History {
         Ok(())
     }
 
+    /// Applies one migration, unless another process has done so.
     fn apply(&self, db: &Sqlite, version: i64, sql: &str) -> Result<(), StoreError> {
         if db.number("PRAGMA user_version")? >= version {
             return Ok(());

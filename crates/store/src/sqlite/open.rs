@@ -68,7 +68,7 @@ pub(crate) fn connect(options: &StoreOptions, role: ConnectionRole) -> Result<Sq
     Ok(db)
 }
 
-/// Identifies the database in the file, on one snapshot of it.
+/// Returns which program's database the file contains, on one snapshot. Fails for the database of another program.
 pub(crate) fn identify(
     db: &mut Sqlite,
     application_id: i64,
@@ -87,6 +87,7 @@ pub(crate) fn identify(
     }
 }
 
+/// Returns the application id, the schema version and the number of tables.
 fn read_header(db: &mut Sqlite) -> Result<(i64, i64, i64), StoreError> {
     let tables = db.number("SELECT count(*) FROM sqlite_schema")?;
     Ok((db.number("PRAGMA application_id")?, db.number("PRAGMA user_version")?, tables))
@@ -118,6 +119,7 @@ pub(crate) fn open_read_only(path: &Path) -> Result<Sqlite, StoreError> {
     open_with(path, OpenFlags::SQLITE_OPEN_READ_ONLY)
 }
 
+/// Opens a connection for writing with the settings that every connection has.
 fn open_file(path: &Path, busy_timeout: Duration) -> Result<Sqlite, StoreError> {
     let db = open_with(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
     db.connection().busy_timeout(busy_timeout).map_err(|cause| db.fault(cause))?;
@@ -129,12 +131,15 @@ fn open_file(path: &Path, busy_timeout: Duration) -> Result<Sqlite, StoreError> 
     Ok(db)
 }
 
+/// Opens a connection with these flags.
 fn open_with(path: &Path, flags: OpenFlags) -> Result<Sqlite, StoreError> {
     Connection::open_with_flags(path, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX)
         .map(|connection| Sqlite::new(connection, path.to_owned()))
         .map_err(|cause| error::translate(cause, path))
 }
 
+/// Switches the database to a write-ahead log. Retries while another process has it open, up to the busy timeout.
+/// Fails if the file system does not support it and the schema requires it.
 fn use_write_ahead_log(db: &mut Sqlite, options: &StoreOptions) -> Result<(), StoreError> {
     let started = Instant::now();
     loop {

@@ -21,12 +21,14 @@ pub(crate) struct ReaderPool {
 }
 
 impl ReaderPool {
+    /// Creates a pool. Connections are opened with the first reads.
     pub(crate) fn new(options: StoreOptions, counters: Arc<Counters>) -> Self {
         let permits = Arc::new(Semaphore::new(options.readers.max(1)));
         Self { options, idle: Mutex::default(), permits, counters }
     }
 
-    /// Runs a read as soon as a permit is free.
+    /// Waits for a permit and executes a read on a snapshot. Fails with [`StoreError::Closed`] once the pool is
+    /// closed.
     pub(crate) async fn read<T, E>(
         self: Arc<Self>,
         job: impl FnOnce(&mut Tx<'_>) -> Result<T, E> + Send + 'static,
@@ -58,6 +60,7 @@ impl ReaderPool {
         self.idle().clear();
     }
 
+    /// Executes a read on an idle connection or a new one.
     fn run<T, E: From<StoreError>>(
         &self,
         job: impl FnOnce(&mut Tx<'_>) -> Result<T, E>,
@@ -79,14 +82,15 @@ impl ReaderPool {
         outcome
     }
 
+    /// Locks the idle connections.
     fn idle(&self) -> std::sync::MutexGuard<'_, Vec<Sqlite>> {
         // No read runs under this lock, so a panic cannot leave the list inconsistent.
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Runs the function on Tokio's blocking threads. Without a runtime, or with [`ThreadMode::Inline`], runs it on the
-/// caller's thread.
+/// Executes the function on Tokio's blocking threads. Without a runtime, or with [`ThreadMode::Inline`], executes it
+/// on the caller's thread.
 pub(crate) async fn blocking<T, E>(
     thread_mode: ThreadMode,
     work: impl FnOnce() -> Result<T, E> + Send + 'static,

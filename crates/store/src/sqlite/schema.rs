@@ -5,7 +5,7 @@ use super::open::{DatabaseIdentity, identify};
 use super::{Sqlite, session_schema};
 use crate::{Schema, StoreError};
 
-/// Rejects a file of another program or of a newer version.
+/// Fails for a file of another program or of a newer version.
 pub(super) fn check(db: &mut Sqlite, schema: &Schema) -> Result<(), StoreError> {
     match schema {
         Schema::Engine => check_version(db, &ENGINE),
@@ -23,6 +23,7 @@ pub(super) fn migrate(db: &mut Sqlite, schema: &Schema) -> Result<(), StoreError
     }
 }
 
+/// Fails if the database has a newer version than this program.
 fn check_version(db: &mut Sqlite, history: &History) -> Result<(), StoreError> {
     let known = history.version();
     match identify(db, history.application_id)? {

@@ -50,6 +50,7 @@ pub(super) fn migrate(db: &Sqlite, prefix: &TablePrefix) -> Result<(), StoreErro
     applied
 }
 
+/// Creates or upgrades the tables inside a transaction.
 fn apply(db: &Sqlite, prefix: &TablePrefix) -> Result<(), StoreError> {
     let found = version(db, prefix)?;
     let prefix = prefix.as_str();
@@ -64,6 +65,7 @@ fn apply(db: &Sqlite, prefix: &TablePrefix) -> Result<(), StoreError> {
     Ok(())
 }
 
+/// Returns the statements that create the tables of version 1.
 fn create_sessions(prefix: &str) -> String {
     format!(
         "CREATE TABLE {prefix}session_schema (version INTEGER NOT NULL) STRICT;
@@ -86,7 +88,7 @@ fn create_sessions(prefix: &str) -> String {
     )
 }
 
-/// Creates the tables of version 2. Deleting a session deletes its values.
+/// Returns the statement that creates the table of version 2. Deleting a session deletes its values.
 fn create_values(prefix: &str) -> String {
     format!(
         "CREATE TABLE IF NOT EXISTS {prefix}shared_state (

@@ -36,6 +36,7 @@ enum Entry {
     Flush,
 }
 
+/// A job, and since when it waits.
 struct QueuedJob {
     job: Box<dyn WriteJob>,
     since: Instant,
@@ -48,6 +49,7 @@ pub(crate) struct WriteQueue {
     senders: RwLock<Option<Senders>>,
 }
 
+/// The sending sides of both channels.
 struct Senders {
     high: Sender<Entry>,
     normal: Sender<Entry>,
@@ -61,7 +63,7 @@ pub(crate) struct WriteReceiver {
     carried_over: Vec<Box<dyn WriteJob>>,
 }
 
-/// Creates a queue.
+/// Creates an empty queue with its sending and its receiving side.
 pub(crate) fn write_queue() -> (WriteQueue, WriteReceiver) {
     let (high, high_jobs) = bounded(HIGH_PRIORITY_JOBS_MAX);
     let (normal, jobs) = bounded(JOBS_MAX);
@@ -70,7 +72,7 @@ pub(crate) fn write_queue() -> (WriteQueue, WriteReceiver) {
 }
 
 impl WriteQueue {
-    /// Enqueues a job, or fails it at once if the queue is full or closed.
+    /// Enqueues a job. If the queue is full or closed, replies to the job with the error at once.
     pub(crate) fn push(&self, job: Box<dyn WriteJob>, priority: WritePriority) {
         let senders = self.senders.read().unwrap_or_else(PoisonError::into_inner);
         let Some(Senders { high, normal }) = &*senders else {
@@ -103,7 +105,7 @@ impl WriteQueue {
         self.senders.write().unwrap_or_else(PoisonError::into_inner).take();
     }
 
-    /// Number of queued jobs.
+    /// Returns the number of queued jobs, without those that the writer has already taken. 0 once the queue is closed.
     pub(crate) fn len(&self) -> usize {
         let senders = self.senders.read().unwrap_or_else(PoisonError::into_inner);
         senders.as_ref().map_or(0, |senders| senders.high.len() + senders.normal.len())
@@ -111,11 +113,11 @@ impl WriteQueue {
 }
 
 impl WriteReceiver {
-    /// Waits for jobs and returns at most `jobs_max` of them; `None` once the queue is closed and empty.
+    /// Waits for jobs and returns at most `jobs_max` of them. `None` once the queue is closed and empty.
     pub(crate) fn next_group(&mut self, jobs_max: usize) -> Option<Vec<Box<dyn WriteJob>>> {
         let mut group = mem::take(&mut self.carried_over);
         if group.is_empty() {
-            self.wait(&mut group, jobs_max);
+            self.collect_group(&mut group, jobs_max);
         }
         while group.len() < jobs_max {
             match self.high.try_recv().or_else(|_| self.normal.try_recv()) {
@@ -127,8 +129,9 @@ impl WriteReceiver {
         (!group.is_empty()).then_some(group)
     }
 
-    /// Waits for a job that is not deferred. If deferred jobs arrive first, waits at most [`DEFERRED_MAX`] longer.
-    fn wait(&self, group: &mut Vec<Box<dyn WriteJob>>, jobs_max: usize) {
+    /// Adds jobs to `group` until one arrives that is not deferred. If deferred jobs arrive first, waits at most
+    /// [`DEFERRED_MAX`] longer. Returns early for a flush, a full group or a closed queue.
+    fn collect_group(&self, group: &mut Vec<Box<dyn WriteJob>>, jobs_max: usize) {
         let mut deadline = never();
         while group.len() < jobs_max {
             let received = select_biased! {
@@ -151,7 +154,8 @@ impl WriteReceiver {
         }
     }
 
-    /// Fails every job that has waited for at least `max_wait`.
+    /// Replies with the error to every job that has waited for at least `max_wait`. The others remain for the next
+    /// group.
     pub(crate) fn fail_expired(&mut self, max_wait: Duration, error: &StoreError) {
         for channel in [&self.high, &self.normal] {
             while let Ok(entry) = channel.try_recv() {

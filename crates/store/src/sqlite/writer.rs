@@ -21,6 +21,7 @@ use crate::{StoreError, Tx, Wakeup};
 /// Maximum number of jobs in one commit. Bounds how long the first of them waits.
 const GROUP_JOBS_MAX: usize = 32;
 
+/// Executes the jobs of the queue on the only write connection.
 pub(crate) struct Writer {
     pub(crate) db: Sqlite,
     pub(crate) env: Env,
@@ -50,8 +51,8 @@ impl Writer {
         }
     }
 
-    /// Runs and commits the jobs, and replies to all of them. A job that loses the whole transaction fails the jobs
-    /// before it too; the remaining jobs run in a new transaction.
+    /// Executes and commits the jobs, and replies to all of them. A job that loses the whole transaction fails the
+    /// jobs before it too; the remaining jobs run in a new transaction.
     ///
     /// Returns an error if no transaction could be started. In this case, all jobs have received the error.
     pub(crate) fn write(&self, jobs: Vec<Box<dyn WriteJob>>) -> Result<(), StoreError> {
@@ -73,12 +74,13 @@ impl Writer {
         Ok(())
     }
 
+    /// Starts a write transaction.
     fn begin(&self) -> Result<(), StoreError> {
         FaultInjector::at(self.faults.as_ref(), FaultPoint::Begin)?;
         self.db.begin_write()
     }
 
-    /// Runs one job. An error means that the whole transaction is lost.
+    /// Executes one job in its own savepoint. An error means that the whole transaction is lost.
     fn apply(&self, group: &mut CommitGroup, mut job: Box<dyn WriteJob>) -> Result<(), StoreError> {
         let saved = self.db.savepoint();
         if saved.is_err() {
@@ -107,7 +109,7 @@ impl Writer {
         }
     }
 
-    /// Runs the first, checked attempt of a job and rolls it back. Returns the attempt that must repeat the same
+    /// Executes the first, checked attempt of a job and rolls it back. Returns the attempt that must repeat the same
     /// changes.
     fn rehearse(&self, job: &mut dyn WriteJob, attempt: Attempt) -> Result<Attempt, StoreError> {
         let mut attempt = attempt.checked();
@@ -130,6 +132,7 @@ impl Writer {
         FaultInjector::at(self.faults.as_ref(), FaultPoint::AfterCommit)
     }
 
+    /// Replies to the jobs of a group, counts it, and after a commit sends its wake-ups to the bus.
     fn reply(&self, group: CommitGroup, outcome: Result<(), StoreError>) {
         let CommitGroup { jobs, wakeups, committed_jobs } = group;
         self.counters.record_group(

@@ -166,7 +166,7 @@ impl SessionTables {
         }
     }
 
-    /// Returns a session without its messages.
+    /// Returns a session without its messages. `None` if it does not exist.
     pub fn header(
         &self,
         tx: &mut Tx<'_>,

@@ -44,6 +44,7 @@ const AGGREGATES: &[Aggregate] = &[
     of("worker", "worker", &["id"]),
 ];
 
+/// Creates an aggregate.
 const fn of(table: &'static str, root: &'static str, key: &'static [&'static str]) -> Aggregate {
     Aggregate { table, root, key }
 }
@@ -75,7 +76,7 @@ impl Aggregate {
         AGGREGATES.iter().find(|aggregate| aggregate.table == table).copied()
     }
 
-    /// Returns the aggregate of a table that is updated; an unregistered table is a defect.
+    /// Returns the aggregate of a table that is updated. Fails for an unregistered table, which is a defect.
     pub(crate) fn of(table: &str) -> Result<Self, StoreError> {
         Self::find(table)
             .ok_or_else(|| StoreError::bug(format!("no lock is known for the table `{table}`")))
@@ -108,6 +109,7 @@ impl Aggregate {
     }
 }
 
+/// Returns a value as text, for a key.
 fn text(value: &Value<'_>) -> String {
     match value {
         Value::Null => String::new(),

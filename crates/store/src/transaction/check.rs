@@ -38,7 +38,7 @@ impl Check {
         self.locked.insert(row);
     }
 
-    /// Returns an error unless the row is locked.
+    /// Fails if the row is not locked.
     pub(crate) fn require(&self, row: &RowKey, sql: &str) -> Result<(), StoreError> {
         if self.locked.contains(row) {
             return Ok(());
@@ -49,7 +49,8 @@ impl Check {
         )))
     }
 
-    /// Runs a statement that may return or change rows, and returns the number of changed rows.
+    /// Executes a statement that may return or change rows, records its changes and requires their locks. Returns the
+    /// number of changed rows.
     pub(crate) fn query(
         &mut self,
         sql: &mut dyn SqlExecutor,
@@ -89,7 +90,7 @@ impl Check {
         Ok(rows.len() as u64)
     }
 
-    /// Records a change, which must equal the corresponding change of the first attempt.
+    /// Records a change. In the second attempt, fails if it differs from the corresponding change of the first.
     fn repeat(&mut self, change: String) -> Result<(), StoreError> {
         if let Some(expected) = &self.expected
             && expected.get(self.changes.len()) != Some(&change)
@@ -101,7 +102,7 @@ impl Check {
         Ok(())
     }
 
-    /// Returns an error if the first attempt made more changes than this one.
+    /// Fails if the first attempt made more changes than this one.
     pub(crate) fn finish(&self) -> Result<(), StoreError> {
         match self.expected.as_ref().and_then(|expected| expected.get(self.changes.len())) {
             Some(first) => Err(not_the_same(first, "nothing")),
@@ -118,6 +119,7 @@ pub(crate) struct Statement<'a> {
     pub(crate) fence: Fence,
 }
 
+/// Kind of a statement that changes rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Verb {
     Insert,
@@ -150,7 +152,7 @@ fn table(text: &str, verb: Verb) -> &str {
     rest.split(|letter: char| !(letter.is_alphanumeric() || letter == '_')).next().unwrap_or("")
 }
 
-/// Runs a statement without inspecting the changed rows.
+/// Executes a statement without inspecting the changed rows.
 fn run(
     sql: &mut dyn SqlExecutor,
     statement: Statement<'_>,
@@ -162,6 +164,7 @@ fn run(
     sql.execute(statement.text, statement.params)
 }
 
+/// Creates the error of a job whose attempts differ.
 fn not_the_same(first: &str, second: &str) -> StoreError {
     StoreError::bug(format!(
         "a transaction cannot be repeated: its first attempt did `{first}`, its second `{second}`"

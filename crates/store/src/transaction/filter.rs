@@ -16,7 +16,7 @@ impl<'a> Filter<'a> {
         Self::default().with("namespace = {}", namespace)
     }
 
-    /// Adds a condition; `{}` is the placeholder of the value.
+    /// Adds a condition. `{}` is the placeholder of the value.
     pub(crate) fn with(mut self, term: &str, value: &'a (impl ToColumn + ?Sized)) -> Self {
         self.values.push(value.to_value());
         self.terms.push(term.replace("{}", &format!("?{}", self.values.len())));
@@ -39,7 +39,8 @@ impl<'a> Filter<'a> {
         self
     }
 
-    /// Fetches at most `limit` rows that meet all conditions, sorted by `order`.
+    /// Returns at most `limit` rows that meet all conditions, sorted by `order`. `select` builds the statement from
+    /// its conditions.
     pub(crate) fn rows<T: FromRow>(
         self,
         tx: &mut Tx<'_>,

@@ -25,13 +25,13 @@ impl StoredText {
         CompressedBlob::new(text.as_bytes()).map(Self::Blob)
     }
 
-    /// Stores a large text as a blob and returns the columns `body` and `blob` of the row.
+    /// Stores a large text as a blob and returns the columns `body` and `blob` of the row, of which one is null.
     pub fn store(&self, tx: &mut Tx<'_>) -> Result<(Option<String>, Option<String>), StoreError> {
         let (body, blob) = self.columns(tx)?;
         Ok((body.map(str::to_owned), blob.map(str::to_owned)))
     }
 
-    /// Like [`StoredText::store`], with borrowed columns.
+    /// Stores a large text as a blob and returns the columns `body` and `blob` of the row, borrowed from this text.
     pub(crate) fn columns(
         &self,
         tx: &mut Tx<'_>,
@@ -46,7 +46,7 @@ impl StoredText {
     }
 }
 
-/// Loads the text behind the columns `body` and `blob` of a row; `None` if both are null.
+/// Loads the text behind the columns `body` and `blob` of a row. `None` if both are null.
 pub fn load_text(
     tx: &mut Tx<'_>,
     body: Option<String>,

@@ -16,10 +16,10 @@ use crate::{StoreError, Wakeup};
 
 /// Executes statements inside a transaction.
 pub trait SqlExecutor {
-    /// Runs a statement and returns the number of changed rows.
+    /// Executes a statement and returns the number of changed rows.
     fn execute(&mut self, sql: &str, params: &[Value<'_>]) -> Result<u64, StoreError>;
 
-    /// Runs a query and calls `each` for every row until `each` returns `Break`.
+    /// Executes a query and calls `each` for every row until `each` returns `Break`.
     fn query(
         &mut self,
         sql: &str,
@@ -69,11 +69,12 @@ pub struct Tx<'a> {
 }
 
 impl<'a> Tx<'a> {
+    /// Creates a transaction of one attempt of a job.
     pub(crate) fn new(sql: &'a mut dyn SqlExecutor, attempt: &'a mut Attempt) -> Self {
         Self { sql, attempt }
     }
 
-    /// The time of the database's clock. It is constant during a transaction and in every attempt of it.
+    /// Returns the time of the database's clock. It is constant during a transaction and in every attempt of it.
     ///
     /// Leases, expiries and due times depend on this clock and never on the clock of a worker.
     pub fn now(&self) -> Timestamp {
@@ -90,18 +91,19 @@ impl<'a> Tx<'a> {
         self.attempt.wakeups.push(wakeup);
     }
 
-    /// Runs a statement and returns the number of changed rows. Rows that it updates must be locked.
+    /// Executes a statement and returns the number of changed rows. Rows that it updates must be locked.
     pub fn execute(&mut self, sql: &str, params: &[Value<'_>]) -> Result<u64, StoreError> {
         self.run(Statement { text: sql, params, fence: Fence::Locks })
     }
 
-    /// Like [`Tx::execute`], for a statement that carries its own fence: its `SET` is relative or constant, or its
-    /// `WHERE` repeats every fact that the caller relies on. The statement locks the rows that it changes.
+    /// Executes a statement like [`Tx::execute`], without locked rows: the statement carries its own fence. Its `SET`
+    /// is relative or constant, or its `WHERE` repeats every fact that the caller read. The statement locks the rows
+    /// that it changes.
     pub fn execute_fenced(&mut self, sql: &str, params: &[Value<'_>]) -> Result<u64, StoreError> {
         self.run(Statement { text: sql, params, fence: Fence::Statement })
     }
 
-    /// Like [`Tx::execute_fenced`]; returns the first row, if any.
+    /// Executes a statement like [`Tx::execute_fenced`] and returns its first row. `None` if there is none.
     pub fn fetch_optional_fenced<T: FromRow>(
         &mut self,
         sql: &str,
@@ -110,7 +112,7 @@ impl<'a> Tx<'a> {
         self.first(Statement { text: sql, params, fence: Fence::Statement })
     }
 
-    /// Like [`Tx::execute_fenced`]; returns all rows.
+    /// Executes a statement like [`Tx::execute_fenced`] and returns all rows.
     pub fn fetch_all_fenced<T: FromRow>(
         &mut self,
         sql: &str,
@@ -139,6 +141,7 @@ impl<'a> Tx<'a> {
         Ok(rows.into_iter().map(|row| self.locked(row)).collect())
     }
 
+    /// Records that a row is locked and wraps it.
     fn locked<T: Lockable>(&mut self, row: T) -> Locked<T> {
         self.lock_key(T::TABLE, &row.key());
         Locked::new(row)
@@ -163,6 +166,7 @@ impl<'a> Tx<'a> {
         check.map_or(Ok(()), |check| check.require(&RowKey::new(table, key), change))
     }
 
+    /// Executes a statement that returns no rows, with the check of the attempt if there is one.
     fn run(&mut self, statement: Statement<'_>) -> Result<u64, StoreError> {
         match &mut self.attempt.check {
             Some(check) => {
@@ -172,6 +176,7 @@ impl<'a> Tx<'a> {
         }
     }
 
+    /// Executes a query, with the check of the attempt if there is one.
     fn query(
         &mut self,
         statement: Statement<'_>,
@@ -183,6 +188,7 @@ impl<'a> Tx<'a> {
         }
     }
 
+    /// Executes a query and returns all rows.
     fn rows<T: FromRow>(&mut self, statement: Statement<'_>) -> Result<Vec<T>, StoreError> {
         let mut rows = Vec::new();
         self.query(statement, &mut |row| {
@@ -192,6 +198,7 @@ impl<'a> Tx<'a> {
         Ok(rows)
     }
 
+    /// Executes a query and returns its first row. `None` if there is none.
     fn first<T: FromRow>(&mut self, statement: Statement<'_>) -> Result<Option<T>, StoreError> {
         let mut found = None;
         self.query(statement, &mut |row| {
@@ -211,7 +218,7 @@ impl<'a> Tx<'a> {
             .ok_or_else(|| StoreError::bug(format!("a row was expected of `{sql}`")))
     }
 
-    /// Returns the first row, if any.
+    /// Returns the first row. `None` if there is none.
     pub fn fetch_optional<T: FromRow>(
         &mut self,
         sql: &str,

@@ -24,6 +24,7 @@ pub enum Value<'a> {
 }
 
 impl Value<'_> {
+    /// Returns the name of the type for error messages.
     fn name(&self) -> &'static str {
         match self {
             Self::Null => "null",
@@ -68,6 +69,7 @@ pub struct Row<'a> {
 }
 
 impl<'a> Row<'a> {
+    /// Creates a row whose columns are read from the first on.
     pub(crate) fn new(cells: &'a dyn ColumnSource) -> Self {
         Self { cells, next: 0 }
     }

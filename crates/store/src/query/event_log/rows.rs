@@ -222,7 +222,7 @@ pub fn positions(
     )
 }
 
-/// Returns the body of a step, from its row or from a blob.
+/// Returns the body of a step, from its row or from a blob. `None` if the step does not exist or has no body.
 pub fn step_body(tx: &mut Tx<'_>, run_id: RunId, step: u64) -> Result<Option<String>, StoreError> {
     let sql = "SELECT body, blob FROM run_step WHERE run_id = ?1 AND step = ?2";
     let found: Option<(Option<String>, Option<String>)> =
@@ -233,7 +233,7 @@ pub fn step_body(tx: &mut Tx<'_>, run_id: RunId, step: u64) -> Result<Option<Str
     }
 }
 
-/// Returns the namespace, the task and the session of a run.
+/// Returns the namespace, the task and the session of a run. `None` if the run does not exist.
 pub fn scope(
     tx: &mut Tx<'_>,
     run_id: RunId,

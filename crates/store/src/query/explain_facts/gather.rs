@@ -64,11 +64,13 @@ pub(super) fn gather(
     Ok(Facts { subject: subject.clone(), system, rows })
 }
 
+/// Returns the workers that have not stopped, with their facts.
 fn live_workers(tx: &mut Tx<'_>) -> Result<Vec<WorkerFacts>, QueryError> {
     let rows = worker::live(tx)?;
     rows.into_iter().map(|row| worker_facts(tx, row)).collect()
 }
 
+/// Adds the facts about a worker: whether its process is alive, its leased runs and its session filter.
 fn worker_facts(tx: &mut Tx<'_>, row: worker::WorkerRow) -> Result<WorkerFacts, QueryError> {
     let is_alive = row.stopped.is_none() && !is_unlocked(&PathBuf::from(&row.lock_path))?;
     let leased_runs = run::leased_by(tx, row.id)?.len() as u64;
@@ -131,6 +133,7 @@ fn single_run_facts(
     })
 }
 
+/// Returns the worker that has leased a run. `None` if no worker has.
 fn owner(
     tx: &mut Tx<'_>,
     system: &SystemFacts,
@@ -143,7 +146,7 @@ fn owner(
     worker::get(tx, id)?.map(|row| worker_facts(tx, row)).transpose()
 }
 
-/// Returns the last failed tool call of an ended run.
+/// Returns the last failed tool call of an ended run. `None` if there is none, or the run has not ended.
 fn failed_call(tx: &mut Tx<'_>, row: &RunRow) -> Result<Option<run_step::RunStepRow>, QueryError> {
     if row.phase != RunPhase::Done.as_str() {
         return Ok(None);
@@ -168,6 +171,7 @@ fn children(tx: &mut Tx<'_>, row: &RunRow) -> Result<Vec<RunRow>, QueryError> {
     Ok(children)
 }
 
+/// Returns the budgets that apply to a run.
 fn budgets(tx: &mut Tx<'_>, row: &RunRow) -> Result<Vec<budget_row::BudgetRow>, QueryError> {
     let mut known = Vec::new();
     for scope in budget_row::scopes_of_run(tx, row)? {
@@ -176,6 +180,8 @@ fn budgets(tx: &mut Tx<'_>, row: &RunRow) -> Result<Vec<budget_row::BudgetRow>, 
     Ok(known)
 }
 
+/// Reads the facts about a session, its holder, its next run and its queue. Fails if the namespace has no such
+/// session.
 fn session_facts(
     tx: &mut Tx<'_>,
     system: &SystemFacts,

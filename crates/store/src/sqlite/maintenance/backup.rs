@@ -30,6 +30,7 @@ impl Store {
     }
 }
 
+/// Copies the database to a new file.
 fn backup(
     options: &StoreOptions,
     to: &Path,

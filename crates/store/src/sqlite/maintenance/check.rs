@@ -124,6 +124,7 @@ impl Store {
     }
 }
 
+/// Checks the database on a snapshot. Unreadable data is a finding, not an error.
 fn check(options: &StoreOptions) -> Result<CheckReport, StoreError> {
     let mut db = sqlite::connect(options, ConnectionRole::Reader)?;
     db.begin_read()?;
@@ -139,6 +140,7 @@ fn check(options: &StoreOptions) -> Result<CheckReport, StoreError> {
     }
 }
 
+/// Returns the findings about the file. If it is intact, also those about rows and blobs.
 fn check_all(db: &mut Sqlite, options: &StoreOptions) -> Result<Vec<CheckFailure>, StoreError> {
     let mut failures = check_file(db)?;
     if !failures.is_empty() {
@@ -152,6 +154,7 @@ fn check_all(db: &mut Sqlite, options: &StoreOptions) -> Result<Vec<CheckFailure
     Ok(failures)
 }
 
+/// Returns the findings about damaged pages and missing references.
 fn check_file(db: &mut Sqlite) -> Result<Vec<CheckFailure>, StoreError> {
     let mut failures = Vec::new();
     db.query(&format!("PRAGMA integrity_check({FINDINGS_MAX})"), &[], &mut |row| {
@@ -170,6 +173,7 @@ fn check_file(db: &mut Sqlite) -> Result<Vec<CheckFailure>, StoreError> {
     Ok(failures)
 }
 
+/// Returns the rows that violate an invariant.
 fn check_rows(tx: &mut Tx<'_>) -> Result<Vec<CheckFailure>, StoreError> {
     let mut failures = Vec::new();
     for Invariant { code, sql } in INVARIANTS {
@@ -179,7 +183,7 @@ fn check_rows(tx: &mut Tx<'_>) -> Result<Vec<CheckFailure>, StoreError> {
     Ok(failures)
 }
 
-/// Decompresses all blobs, one at a time.
+/// Decompresses all blobs, one at a time, and returns those that are damaged.
 fn check_blobs(tx: &mut Tx<'_>) -> Result<Vec<CheckFailure>, StoreError> {
     let mut failures = Vec::new();
     let mut last = String::new();

@@ -37,6 +37,7 @@ pub(super) fn copy(
     sync(to)
 }
 
+/// Copies the pages to a new file and reports the progress. Replaces an existing file.
 fn copy_pages(
     source: &Sqlite,
     to: &Path,
@@ -92,7 +93,7 @@ pub(super) fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     PathBuf::from(name)
 }
 
-/// Removes an unused database file with its companion files; missing files are ignored.
+/// Deletes an unused database file with its companion files. Ignores missing files.
 pub(super) fn remove(path: &Path) -> Result<(), StoreError> {
     for file in database_files(path) {
         match fs::remove_file(&file) {

@@ -54,6 +54,7 @@ impl Store {
     }
 }
 
+/// Measures the database on a connection of its own. Counts every row.
 fn size(options: &StoreOptions) -> Result<DatabaseSize, StoreError> {
     let mut db = sqlite::connect(options, ConnectionRole::Reader)?;
     let number = |db: &mut Sqlite, pragma: &str| {
@@ -79,6 +80,7 @@ fn size(options: &StoreOptions) -> Result<DatabaseSize, StoreError> {
     })
 }
 
+/// Counts the rows of every table, sorted by name.
 fn tables(tx: &mut Tx<'_>) -> Result<Vec<TableSize>, StoreError> {
     let names: Vec<String> = tx.fetch_all(
         "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' ORDER BY name",

@@ -26,7 +26,7 @@ table! {
     }
 }
 
-/// Returns a revision, even of a deleted agent, because runs may still use it.
+/// Returns a revision, also of a deleted agent, because runs may still use it. `None` if it does not exist.
 pub fn get(
     tx: &mut Tx<'_>,
     namespace: &str,
@@ -37,7 +37,7 @@ pub fn get(
     tx.fetch_optional(&sql, params![namespace, name, revision])
 }
 
-/// Returns the newest revision, even of a deleted agent.
+/// Returns the newest revision, also of a deleted agent. `None` if there is none.
 pub fn latest(
     tx: &mut Tx<'_>,
     namespace: &str,

@@ -48,7 +48,7 @@ table! {
 }
 
 impl ApprovalRow {
-    /// Parses the votes; `None` if the first vote decides.
+    /// Parses the votes. `None` if the first vote decides.
     pub fn ballot(&self) -> Result<Option<ApprovalVotes>, QueryError> {
         Ok(self.ballot.as_deref().map(serde_json::from_str).transpose()?)
     }
@@ -67,12 +67,12 @@ pub struct ApprovalFilter {
     pub before: Option<ApprovalId>,
 }
 
-/// Returns the approval with this id.
+/// Returns the approval with this id. `None` if it does not exist.
 pub fn get(tx: &mut Tx<'_>, id: ApprovalId) -> Result<Option<ApprovalRow>, StoreError> {
     tx.fetch_optional(&ApprovalRow::select("WHERE id = ?1"), params![id])
 }
 
-/// Returns the approval with this id, if it belongs to the namespace.
+/// Returns the approval with this id. `None` if the namespace has none with this id.
 pub fn find(
     tx: &mut Tx<'_>,
     namespace: &str,

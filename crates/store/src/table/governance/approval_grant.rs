@@ -47,7 +47,7 @@ pub struct GrantKey<'a> {
     pub call_key: &'a str,
 }
 
-/// Returns the grants of a namespace, sorted by scope and call key, after the grant `after`.
+/// Returns up to `limit` grants of a namespace, sorted by scope and call key, after the grant `after`.
 pub fn list(
     tx: &mut Tx<'_>,
     namespace: &str,

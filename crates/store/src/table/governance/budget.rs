@@ -27,7 +27,7 @@ table! {
     }
 }
 
-/// Returns the budget of a scope.
+/// Returns the budget of a scope. `None` if the scope has none.
 pub fn get(tx: &mut Tx<'_>, namespace: &str, scope: &str) -> Result<Option<BudgetRow>, StoreError> {
     let sql = BudgetRow::select("WHERE namespace = ?1 AND scope = ?2");
     tx.fetch_optional(&sql, params![namespace, scope])
@@ -113,7 +113,7 @@ pub fn start_period(
     .map(drop)
 }
 
-/// Raises the limit by `micros`.
+/// Raises the limit by `micros`. Does nothing if the scope has no budget.
 pub fn raise(tx: &mut Tx<'_>, namespace: &str, scope: &str, micros: i64) -> Result<(), StoreError> {
     let sql = "UPDATE budget SET cap_micros = cap_micros + ?3 WHERE namespace = ?1 AND scope = ?2";
     tx.execute_fenced(sql, params![namespace, scope, micros]).map(drop)

@@ -26,7 +26,7 @@ table! {
     }
 }
 
-/// Returns the response under the key.
+/// Returns the stored response of a key, with the hash of its request. `None` if the key was not used.
 pub fn get(
     tx: &mut Tx<'_>,
     namespace: &str,

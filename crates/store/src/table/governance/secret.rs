@@ -24,7 +24,7 @@ table! {
     }
 }
 
-/// Returns the value with this namespace, name and key.
+/// Returns the value with this namespace, name and key. `None` if it does not exist.
 pub fn get(
     tx: &mut Tx<'_>,
     namespace: &str,

@@ -28,7 +28,7 @@ table! {
     }
 }
 
-/// Returns the token with this id.
+/// Returns the token with this id. `None` if it does not exist.
 pub fn get(tx: &mut Tx<'_>, id: TokenId) -> Result<Option<TokenRow>, StoreError> {
     tx.fetch_optional(&TokenRow::select("WHERE id = ?1"), params![id])
 }

@@ -99,6 +99,7 @@ pub struct MemoryRowFilter<'a> {
 }
 
 impl MemoryRowFilter<'_> {
+    /// Appends the conditions of the filter to a statement, and their values.
     fn narrow<'v>(&'v self, sql: &mut String, values: &mut Vec<Value<'v>>) {
         if !self.include_superseded {
             sql.push_str(" AND superseded_by IS NULL");
@@ -114,13 +115,13 @@ impl MemoryRowFilter<'_> {
     }
 }
 
-/// Returns the memory with this id.
+/// Returns the memory with this id. `None` if it does not exist.
 pub fn find(tx: &mut Tx<'_>, owner: i64, id: &[u8]) -> Result<Option<MemoryRow>, StoreError> {
     let sql = format!("SELECT {COLUMNS} FROM memory WHERE owner = ?1 AND id = ?2");
     tx.fetch_optional(&sql, params![owner, id])
 }
 
-/// Returns the memory with this row number, if it belongs to the owner.
+/// Returns the memory with this row number. `None` if the owner has none.
 pub fn at(tx: &mut Tx<'_>, owner: i64, seq: i64) -> Result<Option<MemoryRow>, StoreError> {
     let sql = format!("SELECT {COLUMNS} FROM memory WHERE owner = ?1 AND seq = ?2");
     tx.fetch_optional(&sql, params![owner, seq])
@@ -234,7 +235,7 @@ pub fn add_source(tx: &mut Tx<'_>, seq: i64, source: &SourceRow) -> Result<(), S
     tx.execute(sql, params![seq, source.session, source.message]).map(drop)
 }
 
-/// Returns the memory with this id, as a list.
+/// Returns the key of the memory with this id, as a list. Empty if it does not exist.
 pub fn keys_of_id(tx: &mut Tx<'_>, owner: i64, id: &[u8]) -> Result<Vec<MemoryKey>, StoreError> {
     tx.fetch_all("SELECT seq, id FROM memory WHERE owner = ?1 AND id = ?2", params![owner, id])
 }

@@ -166,7 +166,7 @@ pub fn insert(tx: &mut Tx<'_>, new: &NewJob<'_>) -> Result<u64, StoreError> {
     )
 }
 
-/// Returns the position in a conversation after all its queued jobs.
+/// Returns the position in a conversation after all its queued jobs. `None` if no job is queued.
 pub fn queued_cursor(
     tx: &mut Tx<'_>,
     owner: i64,
@@ -179,13 +179,13 @@ pub fn queued_cursor(
     )
 }
 
-/// Returns the position in a conversation after its finished jobs.
+/// Returns the position in a conversation after its finished jobs. `None` if no job has finished.
 pub fn cursor(tx: &mut Tx<'_>, owner: i64, session: &str) -> Result<Option<CursorRow>, StoreError> {
     let sql = "SELECT end_at, digest FROM cursor WHERE owner = ?1 AND session = ?2";
     tx.fetch_optional(sql, params![owner, session])
 }
 
-/// Stores the position in a conversation.
+/// Inserts or replaces the position in a conversation.
 pub fn put_cursor(tx: &mut Tx<'_>, end: &JobEnd) -> Result<(), StoreError> {
     tx.execute(
         "INSERT INTO cursor (owner, session, end_at, digest) VALUES (?1, ?2, ?3, ?4)
@@ -200,7 +200,8 @@ pub fn count_pending(tx: &mut Tx<'_>) -> Result<u64, StoreError> {
     tx.fetch_one("SELECT count(*) FROM job WHERE NOT given_up", params![])
 }
 
-/// Returns the next job to claim, which may not be due yet. Only the oldest job of each owner is eligible.
+/// Returns the next job to claim, which may not be due yet. Only the oldest job of each owner is eligible. `None` if
+/// there is none.
 pub fn next(tx: &mut Tx<'_>, now: Timestamp) -> Result<Option<DueJob>, StoreError> {
     tx.fetch_optional(
         "SELECT job.no, job.due FROM job WHERE NOT given_up AND NOT EXISTS (
@@ -220,7 +221,7 @@ pub fn claim(tx: &mut Tx<'_>, no: i64, until: Timestamp) -> Result<ClaimedJob, S
     )
 }
 
-/// Deletes a job that this attempt has claimed; `None` if the claim was lost.
+/// Deletes a job that this attempt has claimed. `None` if the claim was lost.
 pub fn finish(
     tx: &mut Tx<'_>,
     owner: &str,
@@ -233,7 +234,8 @@ pub fn finish(
     )
 }
 
-/// Records a failed attempt and releases its claim; `None` if the claim was lost.
+/// Records a failed attempt and releases its claim. Without a due time, gives the job up. `None` if the claim was
+/// lost.
 pub fn schedule_retry(
     tx: &mut Tx<'_>,
     attempt: JobAttempt,

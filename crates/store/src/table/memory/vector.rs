@@ -41,7 +41,7 @@ pub struct ChangePosition {
     pub seq: i64,
 }
 
-/// Returns the next changes of an owner's memories after a position, in order; empty if there are none.
+/// Returns the next changes of an owner's memories after a position, in order. Empty if there are none.
 pub fn changes_after(
     tx: &mut Tx<'_>,
     owner: i64,
@@ -55,7 +55,7 @@ pub fn changes_after(
     )
 }
 
-/// Returns the vector of a memory.
+/// Returns the vector of a memory. `None` if the memory has none.
 pub fn get(tx: &mut Tx<'_>, seq: i64) -> Result<Option<Vec<u8>>, StoreError> {
     tx.fetch_optional("SELECT numbers FROM vector WHERE seq = ?1", params![seq])
 }
@@ -75,12 +75,12 @@ pub fn delete(tx: &mut Tx<'_>, seq: i64) -> Result<(), StoreError> {
     tx.execute("DELETE FROM vector WHERE seq = ?1", params![seq]).map(drop)
 }
 
-/// Returns the name of the embedder that computed the vectors.
+/// Returns the name of the embedder that computed the vectors. `None` before the first vector.
 pub fn space(tx: &mut Tx<'_>) -> Result<Option<String>, StoreError> {
     tx.fetch_optional("SELECT value FROM meta WHERE key = 'space'", params![])
 }
 
-/// Stores the name of the embedder.
+/// Stores the name of the embedder that computed the vectors.
 pub fn set_space(tx: &mut Tx<'_>, space: &str) -> Result<(), StoreError> {
     tx.execute("INSERT INTO meta (key, value) VALUES ('space', ?1)", params![space]).map(drop)
 }

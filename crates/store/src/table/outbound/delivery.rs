@@ -56,12 +56,12 @@ pub struct DeliveryFilter {
     pub before: Option<DeliveryId>,
 }
 
-/// Returns the delivery with this id.
+/// Returns the delivery with this id. `None` if it does not exist.
 pub fn get(tx: &mut Tx<'_>, id: DeliveryId) -> Result<Option<DeliveryRow>, StoreError> {
     tx.fetch_optional(&DeliveryRow::select("WHERE id = ?1"), params![id])
 }
 
-/// Returns the delivery with this id, if it belongs to the namespace.
+/// Returns the delivery with this id. `None` if the namespace has none with this id.
 pub fn find(
     tx: &mut Tx<'_>,
     namespace: &str,
@@ -71,7 +71,7 @@ pub fn find(
     tx.fetch_optional(&sql, params![namespace, id])
 }
 
-/// Returns the delivery with this id, locked.
+/// Returns the delivery with this id, locked. `None` if it does not exist.
 pub fn lock(tx: &mut Tx<'_>, id: DeliveryId) -> Result<Option<Locked<DeliveryRow>>, StoreError> {
     tx.lock(&DeliveryRow::select("WHERE id = ?1"), params![id])
 }
@@ -81,8 +81,8 @@ pub fn of_run(tx: &mut Tx<'_>, run_id: RunId) -> Result<Vec<DeliveryRow>, StoreE
     tx.fetch_all(&DeliveryRow::select("WHERE run_id = ?1 ORDER BY id"), params![run_id])
 }
 
-/// Locks and returns deliveries over these channels that need an attempt now: due deliveries and expired claims. The
-/// longest overdue come first. Rows that another transaction has locked are skipped.
+/// Locks and returns up to `limit` deliveries over these channels that need an attempt now: due deliveries and expired
+/// claims. The longest overdue come first. Rows that another transaction has locked are skipped.
 pub fn lock_due(
     tx: &mut Tx<'_>,
     channels: &[String],
@@ -138,7 +138,7 @@ pub fn page(
         .rows(tx, DeliveryRow::select, "id DESC", limit)
 }
 
-/// Returns the time of the next attempt of any unfinished delivery.
+/// Returns the time of the next attempt of any unfinished delivery. `None` if there is none.
 pub fn next_due(tx: &mut Tx<'_>) -> Result<Option<Timestamp>, StoreError> {
     let sql = "SELECT min(next_at) FROM delivery WHERE state IN ('pending', 'sending')";
     tx.fetch_one(sql, params![])

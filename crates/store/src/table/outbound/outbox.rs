@@ -28,7 +28,7 @@ table! {
     }
 }
 
-/// Returns the notification with this id.
+/// Returns the notification with this id. `None` if it does not exist.
 pub fn get(tx: &mut Tx<'_>, id: &str) -> Result<Option<OutboxRow>, StoreError> {
     tx.fetch_optional(&OutboxRow::select("WHERE id = ?1"), params![id])
 }
@@ -49,7 +49,7 @@ pub fn claim(tx: &mut Tx<'_>, until: Timestamp, limit: u64) -> Result<Vec<Outbox
     Ok(rows)
 }
 
-/// Records that the notification was sent; the first time is kept.
+/// Records that the notification was sent. The first time is kept.
 pub fn done(tx: &mut Tx<'_>, id: &str) -> Result<(), StoreError> {
     tx.execute_fenced(
         "UPDATE outbox SET done = ?2, claimed_until = NULL, last_error = NULL WHERE id = ?1 AND done IS NULL",
@@ -75,8 +75,8 @@ pub fn retry(
     .map(drop)
 }
 
-/// Removes up to `limit` notifications that were sent before `told` or that are unsent and available since before
-/// `untold`. Returns their number.
+/// Removes up to `limit` notifications that were sent before `told`, or that are unsent and were due before `untold`.
+/// Returns their number.
 pub fn sweep(
     tx: &mut Tx<'_>,
     told: Timestamp,

@@ -24,12 +24,12 @@ table! {
     }
 }
 
-/// Returns the webhook with this id.
+/// Returns the webhook with this id. `None` if it does not exist.
 pub fn get(tx: &mut Tx<'_>, id: WebhookId) -> Result<Option<WebhookRow>, StoreError> {
     tx.fetch_optional(&WebhookRow::select("WHERE id = ?1"), params![id])
 }
 
-/// Returns the webhook with this id, if it belongs to the namespace.
+/// Returns the webhook with this id. `None` if the namespace has none with this id.
 pub fn find(
     tx: &mut Tx<'_>,
     namespace: &str,
@@ -56,7 +56,7 @@ pub fn enabled(tx: &mut Tx<'_>) -> Result<Vec<WebhookRow>, StoreError> {
     tx.fetch_all(&WebhookRow::select("WHERE disabled IS NULL ORDER BY id"), params![])
 }
 
-/// Returns the webhook with this id, locked.
+/// Returns the webhook with this id, locked. `None` if it does not exist.
 pub fn lock(tx: &mut Tx<'_>, id: WebhookId) -> Result<Option<Locked<WebhookRow>>, StoreError> {
     tx.lock(&WebhookRow::select("WHERE id = ?1"), params![id])
 }

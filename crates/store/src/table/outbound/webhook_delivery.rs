@@ -47,7 +47,7 @@ pub struct WebhookDeliveryFilter {
     pub before: Option<WebhookDeliveryId>,
 }
 
-/// Returns the delivery with this id.
+/// Returns the delivery with this id. `None` if it does not exist.
 pub fn get(
     tx: &mut Tx<'_>,
     id: WebhookDeliveryId,
@@ -55,7 +55,7 @@ pub fn get(
     tx.fetch_optional(&WebhookDeliveryRow::select("WHERE id = ?1"), params![id])
 }
 
-/// Returns the delivery with this id, locked.
+/// Returns the delivery with this id, locked. `None` if it does not exist.
 pub fn lock(
     tx: &mut Tx<'_>,
     id: WebhookDeliveryId,
@@ -101,7 +101,7 @@ pub fn sending(tx: &mut Tx<'_>, webhook_id: WebhookId) -> Result<u64, StoreError
     )
 }
 
-/// Returns the time of the next attempt for any enabled webhook.
+/// Returns the time of the next attempt for any enabled webhook. `None` if there is none.
 pub fn next_due(tx: &mut Tx<'_>) -> Result<Option<Timestamp>, StoreError> {
     tx.fetch_one(
         "SELECT min((SELECT min(p.next_at) FROM webhook_post p

@@ -14,12 +14,12 @@ table! {
     }
 }
 
-/// Returns the limit of a scope, if it has one.
+/// Returns the limit of a scope. `None` if the scope has no limit.
 pub fn get(tx: &mut Tx<'_>, scope: &str) -> Result<Option<ConcurrencyLimitRow>, StoreError> {
     tx.fetch_optional(&ConcurrencyLimitRow::select("WHERE scope = ?1"), params![scope])
 }
 
-/// Sets the limit of a scope. Running runs continue.
+/// Sets the limit of a scope. Runs in progress continue, even above the limit.
 pub fn set(tx: &mut Tx<'_>, scope: &str, desired: u64) -> Result<(), StoreError> {
     tx.execute(
         "INSERT INTO ceiling (scope, desired) VALUES (?1, ?2)
@@ -63,7 +63,7 @@ pub fn remove(tx: &mut Tx<'_>, scope: &str) -> Result<bool, StoreError> {
     Ok(tx.execute("DELETE FROM ceiling WHERE scope = ?1", params![scope])? == 1)
 }
 
-/// Corrects the counters of running runs. Returns true if a counter was wrong.
+/// Corrects the counters of running runs and returns true if a counter was wrong.
 pub fn recount(tx: &mut Tx<'_>) -> Result<bool, StoreError> {
     let wrong = ConcurrencyLimitRow::select(
         "WHERE running <> (SELECT count(*) FROM run WHERE run.phase = 'leased'

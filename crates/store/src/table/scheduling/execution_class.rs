@@ -34,17 +34,17 @@ table! {
     }
 }
 
-/// Returns the class with this key.
+/// Returns the class with this key. `None` if it does not exist.
 pub fn get(tx: &mut Tx<'_>, key: &str) -> Result<Option<ExecutionClassRow>, StoreError> {
     tx.fetch_optional(&ExecutionClassRow::select("WHERE key = ?1"), params![key])
 }
 
-/// Returns the class with this key, locked.
+/// Returns the class with this key, locked. `None` if it does not exist.
 pub fn lock(tx: &mut Tx<'_>, key: &str) -> Result<Option<Locked<ExecutionClassRow>>, StoreError> {
     tx.lock(&ExecutionClassRow::select("WHERE key = ?1"), params![key])
 }
 
-/// Adjusts the number of running runs: `1` for a run that starts, `-1` for a run that ends.
+/// Adds `change` to the number of running runs: `1` for a run that starts, `-1` for a run that ends.
 pub fn count(tx: &mut Tx<'_>, key: &str, change: i64) -> Result<(), StoreError> {
     let sql = "UPDATE exec_class SET running = CASE WHEN running + ?2 < 0 THEN 0 ELSE running + ?2 END WHERE key = ?1";
     tx.execute_fenced(sql, params![key, change]).map(drop)
@@ -56,8 +56,8 @@ pub fn ensure(tx: &mut Tx<'_>, class: &ExecutionClassRow) -> Result<ExecutionCla
     tx.fetch_one(&ExecutionClassRow::select("WHERE key = ?1"), params![class.key])
 }
 
-/// Acquires a slot of a class without recent failures. Returns false if the class is full, has recent failures or
-/// waits for a probe; the caller must then decide with the locked row.
+/// Takes a slot of a class without recent failures and records the turn. Returns false, and takes none, if the class
+/// is full, has recent failures or waits for a probe; the caller must then decide with the locked row.
 pub fn acquire_slot(tx: &mut Tx<'_>, key: &str, turn: u64) -> Result<bool, StoreError> {
     let changed = tx.execute_fenced(
         "UPDATE exec_class SET running = running + 1, turn = ?2, updated = ?3
@@ -67,8 +67,8 @@ pub fn acquire_slot(tx: &mut Tx<'_>, key: &str, turn: u64) -> Result<bool, Store
     Ok(changed == 1)
 }
 
-/// Releases a slot of a class without recent failures. Returns false if the class has recent failures or waits for a
-/// probe; the caller must then decide with the locked row.
+/// Frees a slot of a class without recent failures. Returns false, and frees none, if the class has recent failures or
+/// waits for a probe; the caller must then decide with the locked row.
 pub fn release_slot(tx: &mut Tx<'_>, key: &str) -> Result<bool, StoreError> {
     let changed = tx.execute_fenced(
         "UPDATE exec_class SET running = running - 1, updated = ?2
@@ -89,7 +89,7 @@ pub fn list(
     tx.fetch_all(&sql, params![namespace, after, limit])
 }
 
-/// Returns the class with this key, if it belongs to the namespace.
+/// Returns the class with this key. `None` if the namespace has none.
 pub fn find(
     tx: &mut Tx<'_>,
     namespace: &str,
@@ -101,7 +101,7 @@ pub fn find(
     )
 }
 
-/// Returns the class with this key, locked, if it belongs to the namespace.
+/// Returns the class with this key, locked. `None` if the namespace has none.
 pub fn lock_in(
     tx: &mut Tx<'_>,
     namespace: &str,
@@ -113,7 +113,7 @@ pub fn lock_in(
     )
 }
 
-/// Corrects the counters of running runs. Returns true if a counter was wrong.
+/// Corrects the counters of running runs and returns true if a counter was wrong.
 pub fn recount(tx: &mut Tx<'_>) -> Result<bool, StoreError> {
     let wrong = ExecutionClassRow::select(
         "WHERE running <> (

@@ -16,7 +16,7 @@ table! {
     }
 }
 
-/// Returns the start with this id.
+/// Returns the start with this id. `None` if it does not exist.
 pub fn get(tx: &mut Tx<'_>, id: &str) -> Result<Option<ProcessStartRow>, StoreError> {
     tx.fetch_optional(&ProcessStartRow::select("WHERE id = ?1"), params![id])
 }

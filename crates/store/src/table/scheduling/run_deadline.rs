@@ -13,7 +13,7 @@ pub fn exceeded(tx: &mut Tx<'_>, limit: u64) -> Result<Vec<RunId>, StoreError> {
     tx.fetch_all(sql, params![tx.now(), limit])
 }
 
-/// Returns the next deadline of a run without a cancellation request.
+/// Returns the next deadline of a run without a cancellation request. `None` if there is none.
 pub fn next(tx: &mut Tx<'_>) -> Result<Option<Timestamp>, StoreError> {
     tx.fetch_one(
         "SELECT min(deadline) FROM run
@@ -22,7 +22,7 @@ pub fn next(tx: &mut Tx<'_>) -> Result<Option<Timestamp>, StoreError> {
     )
 }
 
-/// Extends the deadline of a run; a later deadline is kept.
+/// Moves the deadline of a run to `until`, unless it is already later.
 pub fn postpone(tx: &mut Tx<'_>, run: RunId, until: Timestamp) -> Result<(), StoreError> {
     let sql = "UPDATE run SET deadline = ?2 WHERE id = ?1 AND deadline < ?2";
     tx.execute_fenced(sql, params![run, until]).map(drop)

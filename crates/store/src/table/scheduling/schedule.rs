@@ -40,13 +40,13 @@ table! {
     }
 }
 
-/// Returns the schedule with this id.
+/// Returns the schedule with this id. `None` if it does not exist.
 pub fn get(tx: &mut Tx<'_>, namespace: &str, id: &str) -> Result<Option<ScheduleRow>, StoreError> {
     let sql = ScheduleRow::select("WHERE namespace = ?1 AND id = ?2");
     tx.fetch_optional(&sql, params![namespace, id])
 }
 
-/// Returns the schedule with this id, locked.
+/// Returns the schedule with this id, locked. `None` if it does not exist.
 pub fn lock(
     tx: &mut Tx<'_>,
     namespace: &str,
@@ -74,7 +74,7 @@ pub fn due(tx: &mut Tx<'_>, limit: u64) -> Result<Vec<ScheduleRow>, StoreError> 
     tx.fetch_all(&sql, params![tx.now(), limit])
 }
 
-/// Returns the time at which the next schedule is due.
+/// Returns the time at which the next schedule is due. `None` if there is none.
 pub fn next_due(tx: &mut Tx<'_>) -> Result<Option<Timestamp>, StoreError> {
     let sql = "SELECT min(next_at) FROM schedule WHERE active = 1 AND next_at IS NOT NULL";
     tx.fetch_one(sql, params![])

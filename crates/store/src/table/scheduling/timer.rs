@@ -21,7 +21,7 @@ table! {
     }
 }
 
-/// Returns the timer of this kind for the subject.
+/// Returns the timer of this kind for the subject. `None` if there is none.
 pub fn get(tx: &mut Tx<'_>, kind: &str, subject: &str) -> Result<Option<TimerRow>, StoreError> {
     tx.fetch_optional(&TimerRow::select("WHERE kind = ?1 AND ref = ?2"), params![kind, subject])
 }
@@ -59,7 +59,7 @@ pub fn due(tx: &mut Tx<'_>, limit: u64) -> Result<Vec<TimerRow>, StoreError> {
     tx.fetch_all(&sql, params![tx.now(), limit])
 }
 
-/// Returns the time at which the next timer fires.
+/// Returns the time at which the next timer fires. `None` if there is none.
 pub fn next(tx: &mut Tx<'_>) -> Result<Option<Timestamp>, StoreError> {
     tx.fetch_one("SELECT min(fire_at) FROM timer", params![])
 }

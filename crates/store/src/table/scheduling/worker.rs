@@ -37,7 +37,7 @@ table! {
     }
 }
 
-/// Returns the worker with this id.
+/// Returns the worker with this id. `None` if it does not exist.
 pub fn get(tx: &mut Tx<'_>, id: WorkerId) -> Result<Option<WorkerRow>, StoreError> {
     tx.fetch_optional(&WorkerRow::select("WHERE id = ?1"), params![id])
 }

@@ -55,13 +55,13 @@ impl CompressedBlob {
         Ok(Self { hash: hash(plain), size: plain.len() as u64, encoding, data })
     }
 
-    /// The hash under which the blob is stored.
+    /// Returns the hash under which the blob is stored.
     pub fn hash(&self) -> &str {
         &self.hash
     }
 }
 
-/// Stores the blob unless it exists.
+/// Stores the blob unless it exists. Renews the time of an old one, so that [`sweep`] keeps it.
 pub fn put(tx: &mut Tx<'_>, packed: &CompressedBlob) -> Result<(), StoreError> {
     let CompressedBlob { hash, size, encoding, data } = packed;
     tx.execute(
@@ -72,7 +72,7 @@ pub fn put(tx: &mut Tx<'_>, packed: &CompressedBlob) -> Result<(), StoreError> {
     .map(drop)
 }
 
-/// Returns the uncompressed bytes of a blob.
+/// Returns the uncompressed bytes of a blob. `None` if it does not exist. Fails if the blob is damaged.
 pub fn get(tx: &mut Tx<'_>, hash: &str) -> Result<Option<Vec<u8>>, StoreError> {
     let row: Option<BlobRow> =
         tx.fetch_optional(&BlobRow::select("WHERE hash = ?1"), params![hash])?;
@@ -93,7 +93,7 @@ pub fn sweep(tx: &mut Tx<'_>, before: Timestamp, limit: u64) -> Result<u64, Stor
     )
 }
 
-/// Decompresses a blob and verifies its hash.
+/// Decompresses a blob. Fails if its hash differs.
 pub(crate) fn unpack(row: &BlobRow) -> Result<Vec<u8>, StoreError> {
     let damaged =
         |what: String| StoreError::Corrupt { detail: format!("blob {}: {what}", row.hash) };
@@ -114,6 +114,7 @@ pub(crate) fn unpack(row: &BlobRow) -> Result<Vec<u8>, StoreError> {
     }
 }
 
+/// Returns the SHA-256 of the bytes in hexadecimal.
 fn hash(plain: &[u8]) -> String {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
     let nibbles = Sha256::digest(plain).into_iter().flat_map(|byte| [byte >> 4, byte & 15]);

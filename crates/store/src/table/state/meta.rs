@@ -33,6 +33,7 @@ pub(crate) fn raise_log_floor(tx: &mut Tx<'_>, pos: u64) -> Result<(), StoreErro
     tx.execute_fenced(sql, params![pos.to_string(), pos]).map(drop)
 }
 
+/// Reads a number of the table `meta`.
 fn number(tx: &mut Tx<'_>, key: &str) -> Result<u64, StoreError> {
     let value: String = tx.fetch_one("SELECT value FROM meta WHERE key = ?1", params![key])?;
     value

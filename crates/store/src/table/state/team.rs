@@ -16,7 +16,7 @@ table! {
     }
 }
 
-/// Returns the team of a lead's run.
+/// Returns the team of a lead's run. `None` if the run has none.
 pub fn get(tx: &mut Tx<'_>, run_id: RunId) -> Result<Option<TeamRow>, StoreError> {
     tx.fetch_optional(&TeamRow::select("WHERE run_id = ?1"), params![run_id])
 }

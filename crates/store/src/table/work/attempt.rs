@@ -36,7 +36,7 @@ table! {
     }
 }
 
-/// Returns the attempt of a run with this number.
+/// Returns the attempt of a run with this number. `None` if it does not exist.
 pub fn get(
     tx: &mut Tx<'_>,
     run_id: RunId,

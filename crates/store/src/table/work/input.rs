@@ -44,12 +44,12 @@ table! {
     }
 }
 
-/// Returns the input with this id.
+/// Returns the input with this id. `None` if it does not exist.
 pub fn get(tx: &mut Tx<'_>, id: InputId) -> Result<Option<InputRow>, StoreError> {
     tx.fetch_optional(&InputRow::select("WHERE id = ?1"), params![id])
 }
 
-/// Returns the input of a task with this idempotency key.
+/// Returns the input of a task with this idempotency key. `None` if it does not exist.
 pub fn by_key(
     tx: &mut Tx<'_>,
     task_id: TaskId,
@@ -59,7 +59,7 @@ pub fn by_key(
     tx.fetch_optional(&sql, params![task_id, idem_key])
 }
 
-/// Returns the input with this id, if it belongs to the namespace.
+/// Returns the input with this id. `None` if the namespace has none with this id.
 pub fn find(tx: &mut Tx<'_>, namespace: &str, id: InputId) -> Result<Option<InputRow>, StoreError> {
     tx.fetch_optional(&InputRow::select("WHERE id = ?2 AND namespace = ?1"), params![namespace, id])
 }

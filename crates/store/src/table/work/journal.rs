@@ -33,8 +33,8 @@ pub struct RunProgress {
     pub base_revision: Option<u64>,
 }
 
-/// Fences a write: locks the row of the run, reserves the event numbers and updates the row. Returns the number of
-/// the first event; `None` if another attempt has claimed the run.
+/// Locks the row of the run, reserves the event numbers of a write and updates the row. Returns the number of the
+/// first event. `None`, without a change, if another attempt has claimed the run.
 pub fn update_progress(tx: &mut Tx<'_>, advance: &RunProgress) -> Result<Option<u64>, StoreError> {
     let RunProgress { run, epoch, events, next_step, open_from, .. } = *advance;
     let RunProgress { progress, restricted, cost_micros, base_revision, .. } = *advance;
@@ -213,7 +213,7 @@ static APPEND_EVENTS: LazyLock<[String; EVENTS_AT_ONCE]> = LazyLock::new(|| {
     })
 });
 
-/// Appends events, numbered from `seq` of the header.
+/// Appends events to the log, numbered from `seq` of the header.
 pub fn append_events(
     tx: &mut Tx<'_>,
     header: EventHeader,
@@ -296,7 +296,7 @@ pub fn reset_step(tx: &mut Tx<'_>, run: RunId, call_id: &str) -> Result<(), Stor
     tx.execute(sql, params![run, call_id]).map(drop)
 }
 
-/// Returns the first step of a call that has no outcome.
+/// Returns the first step of a call that has no outcome. `None` if there is none.
 pub fn open_step_of(tx: &mut Tx<'_>, run: RunId, call_id: &str) -> Result<Option<u64>, StoreError> {
     let sql = "SELECT step FROM run_step WHERE run_id = ?1 AND call_id = ?2 \
                AND step >= (SELECT open_from FROM run WHERE id = ?1) AND state IN ('planned', 'started', 'unknown') ORDER BY step LIMIT 1";

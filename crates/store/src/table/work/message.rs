@@ -34,12 +34,12 @@ pub fn put(
     tx.execute(sql, params![id, namespace, body, blob, tx.now()]).map(drop)
 }
 
-/// Returns the message with this id.
+/// Returns the message with this id. `None` if it does not exist.
 pub fn get(tx: &mut Tx<'_>, id: MessageId) -> Result<Option<MessageRow>, StoreError> {
     tx.fetch_optional(&MessageRow::select("WHERE id = ?1"), params![id])
 }
 
-/// Returns the text of the message with this id.
+/// Returns the text of the message with this id. `None` if it does not exist.
 pub fn text(tx: &mut Tx<'_>, id: MessageId) -> Result<Option<String>, StoreError> {
     match get(tx, id)? {
         Some(row) => load_text(tx, row.body, row.blob.as_deref()),

@@ -120,7 +120,7 @@ table! {
 }
 
 impl RunRow {
-    /// The session that the run writes to.
+    /// Returns the session that the run writes to.
     pub fn session(&self) -> SessionRef<'_> {
         SessionRef { namespace: &self.namespace, id: &self.session_id }
     }
@@ -145,7 +145,7 @@ pub struct RunFilter {
     pub before: Option<RunId>,
 }
 
-/// Returns the run with this id.
+/// Returns the run with this id. `None` if it does not exist.
 pub fn get(tx: &mut Tx<'_>, id: RunId) -> Result<Option<RunRow>, StoreError> {
     tx.fetch_optional(&RunRow::select("WHERE id = ?1"), params![id])
 }
@@ -170,6 +170,7 @@ impl FromRow for RunOwners {
 }
 
 impl RunOwners {
+    /// Returns the owners of a run. `None` if it does not exist.
     fn of(tx: &mut Tx<'_>, id: RunId) -> Result<Option<Self>, StoreError> {
         let sql = "SELECT namespace, session_id, task_id, parent_run_id FROM run WHERE id = ?1";
         tx.fetch_optional(sql, params![id])
@@ -196,7 +197,7 @@ pub fn lock(tx: &mut Tx<'_>, id: RunId) -> Result<Option<Locked<RunRow>>, StoreE
     tx.lock(&RunRow::select("WHERE id = ?1"), params![id])
 }
 
-/// Returns the run with this id, locked like [`lock`], if it belongs to the namespace.
+/// Returns the run with this id, locked like [`lock`]. `None` if the namespace has none with this id.
 pub fn lock_in(
     tx: &mut Tx<'_>,
     namespace: &str,
@@ -205,7 +206,7 @@ pub fn lock_in(
     Ok(lock(tx, id)?.filter(|run| run.namespace == namespace))
 }
 
-/// Returns the run with this id, if it belongs to the namespace.
+/// Returns the run with this id. `None` if the namespace has none with this id.
 pub fn find(tx: &mut Tx<'_>, namespace: &str, id: RunId) -> Result<Option<RunRow>, StoreError> {
     tx.fetch_optional(&RunRow::select("WHERE id = ?2 AND namespace = ?1"), params![namespace, id])
 }
@@ -234,7 +235,7 @@ pub fn of_task(tx: &mut Tx<'_>, task_id: TaskId) -> Result<Vec<RunRow>, StoreErr
     tx.fetch_all(&RunRow::select("WHERE task_id = ?1 ORDER BY ordinal"), params![task_id])
 }
 
-/// Returns the newest run of a task.
+/// Returns the newest run of a task. `None` if there is none.
 pub fn last_of_task(tx: &mut Tx<'_>, task_id: TaskId) -> Result<Option<RunRow>, StoreError> {
     let sql = RunRow::select("WHERE task_id = ?1 ORDER BY ordinal DESC LIMIT 1");
     tx.fetch_optional(&sql, params![task_id])
@@ -279,7 +280,7 @@ impl FromRow for ChildRunRow {
     }
 }
 
-/// Returns the child with this id, if `parent` spawned it.
+/// Returns the child with this id. `None` if `parent` did not spawn it.
 pub fn child(tx: &mut Tx<'_>, parent: RunId, id: RunId) -> Result<Option<ChildRunRow>, StoreError> {
     let sql =
         "SELECT id, status, detail, result, spawn FROM run WHERE id = ?1 AND parent_run_id = ?2";
@@ -380,7 +381,7 @@ pub fn ahead_in_session(tx: &mut Tx<'_>, run: &RunRow) -> Result<u64, StoreError
     Ok(holders + waiting)
 }
 
-/// Returns the queued run of a session with the lowest rank.
+/// Returns the queued run of a session with the lowest rank. `None` if there is none.
 pub fn first_waiting(
     tx: &mut Tx<'_>,
     namespace: &str,
@@ -392,7 +393,7 @@ pub fn first_waiting(
     tx.fetch_optional(&sql, params![namespace, session_id])
 }
 
-/// Returns the run that holds a session.
+/// Returns the run that holds a session. `None` if no run does.
 pub fn session_owner(
     tx: &mut Tx<'_>,
     namespace: &str,
@@ -416,7 +417,7 @@ pub fn leased_by(tx: &mut Tx<'_>, worker: WorkerId) -> Result<Vec<RunRow>, Store
     tx.fetch_all(&sql, params![worker])
 }
 
-/// Returns the due run of a session with the lowest rank.
+/// Returns the due run of a session with the lowest rank. `None` if there is none.
 pub fn first_due(
     tx: &mut Tx<'_>,
     namespace: &str,
@@ -447,7 +448,7 @@ pub fn set_ready(
     Ok(tx.execute_fenced(sql, params![id])? == 1)
 }
 
-/// Makes a run unclaimable, regardless of its session.
+/// Marks a run as not claimable, regardless of its session.
 pub fn clear_ready(tx: &mut Tx<'_>, id: RunId) -> Result<(), StoreError> {
     tx.execute_fenced("UPDATE run SET ready = 0 WHERE id = ?1", params![id]).map(drop)
 }
@@ -457,9 +458,9 @@ pub fn any_ready(tx: &mut Tx<'_>) -> Result<bool, StoreError> {
     tx.exists("SELECT 1 FROM run WHERE phase = 'queued' AND ready = 1 LIMIT 1", params![])
 }
 
-/// Returns the next run to claim in a pool, with its class, except the runs in `except`. The order is fair: the least
-/// recently served namespace, in it the least recently served class with a free slot, in it the run with the lowest
-/// rank.
+/// Returns the next run to claim in a pool, with its class, except the runs in `except`. `None` if none can be
+/// claimed. The order is fair: the least recently served namespace, in it the least recently served class with a free
+/// slot, in it the run with the lowest rank.
 pub fn next_claimable(
     tx: &mut Tx<'_>,
     pool: &str,
@@ -488,7 +489,7 @@ pub fn next_claimable(
     tx.fetch_optional(&sql, &values)
 }
 
-/// Renews the leases of a worker, except for runs with a cancellation request.
+/// Extends the leases of a worker, except for runs with a cancellation request.
 pub fn renew(tx: &mut Tx<'_>, worker: WorkerId, until: Timestamp) -> Result<(), StoreError> {
     let sql = "UPDATE run SET lease_until = ?2
                 WHERE lease_owner = ?1 AND phase = 'leased' AND cancel_requested IS NULL";
@@ -544,7 +545,7 @@ pub fn without_timer(
     )
 }
 
-/// Returns the run of a session that can be claimed now in a pool, with its class.
+/// Returns the run of a session that can be claimed now in a pool, with its class. `None` if none can.
 pub fn ready_of_session(
     tx: &mut Tx<'_>,
     session: SessionRef<'_>,

@@ -12,7 +12,7 @@ impl LogPosition {
     /// Placeholder of an event that is not stored yet. The database assigns the position.
     pub const NEXT: Self = Self(0);
 
-    /// The position as a number, starting at 1.
+    /// Returns the position as a number, starting at 1.
     pub const fn get(self) -> u64 {
         self.0
     }
@@ -63,7 +63,7 @@ table! {
     }
 }
 
-/// Returns the event of a run with this number.
+/// Returns the event of a run with this number. `None` if it does not exist.
 pub fn get(tx: &mut Tx<'_>, run_id: RunId, seq: u64) -> Result<Option<RunEventRow>, StoreError> {
     tx.fetch_optional(&RunEventRow::select("WHERE run_id = ?1 AND seq = ?2"), params![run_id, seq])
 }
@@ -79,13 +79,13 @@ pub fn after(
     tx.fetch_all(&sql, params![run_id, after, limit])
 }
 
-/// Returns the last event of a run.
+/// Returns the last event of a run. `None` if there is none.
 pub fn last(tx: &mut Tx<'_>, run_id: RunId) -> Result<Option<RunEventRow>, StoreError> {
     let sql = RunEventRow::select("WHERE run_id = ?1 ORDER BY seq DESC LIMIT 1");
     tx.fetch_optional(&sql, params![run_id])
 }
 
-/// Returns the number of the oldest event of a run that retention has not removed.
+/// Returns the number of the oldest event of a run that retention has not removed. `None` if there is none.
 pub fn first_retained(tx: &mut Tx<'_>, run_id: RunId) -> Result<Option<u64>, StoreError> {
     tx.fetch_one("SELECT min(seq) FROM run_event WHERE run_id = ?1", params![run_id])
 }

@@ -20,13 +20,13 @@ table! {
     }
 }
 
-/// Returns the newest snapshot of a run.
+/// Returns the newest snapshot of a run. `None` if there is none.
 pub fn latest(tx: &mut Tx<'_>, run_id: RunId) -> Result<Option<RunSnapshotRow>, StoreError> {
     let sql = RunSnapshotRow::select("WHERE run_id = ?1 ORDER BY fed DESC LIMIT 1");
     tx.fetch_optional(&sql, params![run_id])
 }
 
-/// Returns the newest snapshot of a run up to a journal entry: the start of a fork.
+/// Returns the newest snapshot of a run up to a journal entry: the start of a fork. `None` if there is none.
 pub fn at(tx: &mut Tx<'_>, run_id: RunId, fed: u64) -> Result<Option<RunSnapshotRow>, StoreError> {
     let sql = RunSnapshotRow::select("WHERE run_id = ?1 AND fed <= ?2 ORDER BY fed DESC LIMIT 1");
     tx.fetch_optional(&sql, params![run_id, fed])

@@ -51,13 +51,13 @@ table! {
 }
 
 impl RunStepRow {
-    /// The number of the last journal entry that was stored with the step, if any.
+    /// Returns the number of the last journal entry that was stored with the step. `None` if no entry was.
     pub fn last_fed(&self) -> Option<u64> {
         self.fed.map(|fed| fed + u64::from(self.saved))
     }
 }
 
-/// Returns the step of a run with this number.
+/// Returns the step of a run with this number. `None` if it does not exist.
 pub fn get(tx: &mut Tx<'_>, run_id: RunId, step: u64) -> Result<Option<RunStepRow>, StoreError> {
     tx.fetch_optional(&RunStepRow::select("WHERE run_id = ?1 AND step = ?2"), params![run_id, step])
 }
@@ -73,7 +73,7 @@ pub fn fed_after(
     tx.fetch_all(&sql, params![run_id, fed, limit])
 }
 
-/// Returns the step of a run with the last journal entry.
+/// Returns the step of a run with the last journal entry. `None` if there is none.
 pub fn last_fed(tx: &mut Tx<'_>, run_id: RunId) -> Result<Option<RunStepRow>, StoreError> {
     let sql = RunStepRow::select("WHERE run_id = ?1 AND fed IS NOT NULL ORDER BY fed DESC LIMIT 1");
     tx.fetch_optional(&sql, params![run_id])
@@ -99,7 +99,7 @@ pub fn after(
     tx.fetch_all(&sql, params![run_id, after, limit])
 }
 
-/// Returns the last message of the model in a run.
+/// Returns the last message of the model in a run. `None` if there is none.
 pub fn last_model_message(tx: &mut Tx<'_>, run_id: RunId) -> Result<Option<MessageId>, StoreError> {
     tx.fetch_optional(
         "SELECT message_id FROM run_step

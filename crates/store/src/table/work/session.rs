@@ -55,7 +55,7 @@ pub struct SessionFilter {
     pub before: Option<String>,
 }
 
-/// Returns the session with this id.
+/// Returns the session with this id. `None` if it does not exist.
 pub fn get(tx: &mut Tx<'_>, namespace: &str, id: &str) -> Result<Option<SessionRow>, StoreError> {
     tx.fetch_optional(
         &SessionRow::select("WHERE namespace = ?1 AND id = ?2"),
@@ -63,7 +63,7 @@ pub fn get(tx: &mut Tx<'_>, namespace: &str, id: &str) -> Result<Option<SessionR
     )
 }
 
-/// Returns the session with this id, locked.
+/// Returns the session with this id, locked. `None` if it does not exist.
 pub fn lock(
     tx: &mut Tx<'_>,
     namespace: &str,
@@ -77,7 +77,7 @@ pub fn lock_key(tx: &mut Tx<'_>, namespace: &str, id: &str) {
     tx.lock_key("session", params![namespace, id]);
 }
 
-/// Returns an error if transactions are checked and the session is not locked.
+/// Fails if transactions are checked and the session is not locked.
 pub(crate) fn require_lock(
     tx: &Tx<'_>,
     namespace: &str,
@@ -87,7 +87,7 @@ pub(crate) fn require_lock(
     tx.require_lock("session", params![namespace, id], change)
 }
 
-/// Returns the session with this assigned name.
+/// Returns the session with this assigned name. `None` if the namespace has none.
 pub fn by_key(
     tx: &mut Tx<'_>,
     namespace: &str,

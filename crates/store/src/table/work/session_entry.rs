@@ -102,7 +102,7 @@ pub fn add(
     Ok(())
 }
 
-/// Returns the message at a position.
+/// Returns the message at a position. `None` if there is none.
 pub fn get(
     tx: &mut Tx<'_>,
     namespace: &str,

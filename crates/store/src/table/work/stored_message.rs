@@ -14,6 +14,7 @@ use crate::query::QueryError;
 /// Start of the stored form of a message that refers to results. No other message starts with it.
 const NAMED: &str = "{\"results_of\":";
 
+/// A message that refers to the steps with its results.
 #[derive(Serialize, Deserialize)]
 struct Named {
     results_of: RunId,
@@ -21,6 +22,7 @@ struct Named {
     results: Vec<Place>,
 }
 
+/// The step with a result.
 #[derive(Serialize, Deserialize)]
 #[serde(untagged)]
 enum Place {
@@ -64,7 +66,7 @@ pub fn put(tx: &mut Tx<'_>, namespace: &str, id: MessageId, text: &str) -> Resul
     Ok(())
 }
 
-/// Loads the message with this id.
+/// Loads the message with this id. Fails if it does not exist.
 pub fn get(tx: &mut Tx<'_>, id: MessageId) -> Result<Arc<Message>, QueryError> {
     let text = message::text(tx, id)?
         .ok_or_else(|| QueryError::Unreadable(format!("message {id} is missing")))?;
@@ -92,7 +94,7 @@ pub fn read(tx: &mut Tx<'_>, text: &str) -> Result<Arc<Message>, QueryError> {
     Ok(Arc::new(Message::results(results).at(named.created_at)))
 }
 
-/// Loads the tool result of a step.
+/// Loads the tool result of a step. Fails if the step has none.
 pub fn result_of(tx: &mut Tx<'_>, run: RunId, step: u64) -> Result<ToolResult, QueryError> {
     let missing = || QueryError::Unreadable(format!("step {step} of {run} is missing"));
     let row = run_step::get(tx, run, step)?.ok_or_else(missing)?;
@@ -101,8 +103,8 @@ pub fn result_of(tx: &mut Tx<'_>, run: RunId, step: u64) -> Result<ToolResult, Q
         .ok_or_else(|| QueryError::Unreadable(format!("step {step} of {run} holds no result")))
 }
 
-/// Size of a message in bytes: of its stored text, or of the message with all results if the text only refers to
-/// them.
+/// Returns the size of a message in bytes: of its stored text, or of the message with all results if the text only
+/// refers to them. 0 without a text.
 pub(crate) fn stored_size(
     text: Option<&str>,
     message: Option<&Message>,

@@ -81,12 +81,12 @@ pub struct TaskFilter {
     pub before: Option<TaskId>,
 }
 
-/// Returns the task with this id.
+/// Returns the task with this id. `None` if it does not exist.
 pub fn get(tx: &mut Tx<'_>, id: TaskId) -> Result<Option<TaskRow>, StoreError> {
     tx.fetch_optional(&TaskRow::select("WHERE id = ?1"), params![id])
 }
 
-/// Returns the task with this id, locked after its session.
+/// Returns the task with this id, locked after its session. `None` if it does not exist.
 pub fn lock(tx: &mut Tx<'_>, id: TaskId) -> Result<Option<Locked<TaskRow>>, StoreError> {
     let sql = "SELECT namespace, session_id FROM task WHERE id = ?1";
     let Some((namespace, session)) = tx.fetch_optional::<(String, String)>(sql, params![id])?
@@ -97,7 +97,7 @@ pub fn lock(tx: &mut Tx<'_>, id: TaskId) -> Result<Option<Locked<TaskRow>>, Stor
     tx.lock(&TaskRow::select("WHERE id = ?1"), params![id])
 }
 
-/// Returns the task with this id, locked after its session, if it belongs to the namespace.
+/// Returns the task with this id, locked after its session. `None` if the namespace has none with this id.
 pub fn lock_in(
     tx: &mut Tx<'_>,
     namespace: &str,
@@ -111,7 +111,7 @@ pub fn lock_key(tx: &mut Tx<'_>, id: TaskId) {
     tx.lock_key("task", params![id]);
 }
 
-/// Returns an error if transactions are checked and the task is not locked.
+/// Fails if transactions are checked and the task is not locked.
 pub(crate) fn require_lock(tx: &Tx<'_>, id: TaskId, change: &str) -> Result<(), StoreError> {
     tx.require_lock("task", params![id], change)
 }
@@ -122,7 +122,7 @@ pub fn take_input_number(tx: &mut Tx<'_>, id: TaskId) -> Result<Option<u64>, Sto
     tx.fetch_optional_fenced(sql, params![id])
 }
 
-/// Returns the task with this id, if it belongs to the namespace.
+/// Returns the task with this id. `None` if the namespace has none with this id.
 pub fn find(tx: &mut Tx<'_>, namespace: &str, id: TaskId) -> Result<Option<TaskRow>, StoreError> {
     tx.fetch_optional(&TaskRow::select("WHERE id = ?2 AND namespace = ?1"), params![namespace, id])
 }
@@ -146,7 +146,7 @@ pub fn list(
         .rows(tx, TaskRow::select, "id DESC", limit)
 }
 
-/// Returns the newest task of a session.
+/// Returns the newest task of a session. `None` if there is none.
 pub fn newest_of_session(
     tx: &mut Tx<'_>,
     namespace: &str,
@@ -156,7 +156,7 @@ pub fn newest_of_session(
     tx.fetch_optional(&sql, params![namespace, session_id])
 }
 
-/// Returns the newest task of a session that no other task spawned, optionally of one agent.
+/// Returns the newest task of a session that no other task spawned, optionally of one agent. `None` if there is none.
 pub fn latest_for_agent(
     tx: &mut Tx<'_>,
     namespace: &str,
