@@ -63,7 +63,7 @@ pub enum EffectStart {
     /// An earlier attempt has an unknown outcome: probe the tool, then execute the effect only if it did not happen.
     Probe,
     /// Already executed: use this result and do not execute it again.
-    AlreadyCommitted(ToolResult),
+    UseResult(ToolResult),
     /// An earlier attempt has an unknown outcome and a person must decide about it first.
     NeedsApproval(ApprovalRequest),
 }

@@ -54,13 +54,14 @@ impl From<Map<String, Value>> for AgentUpdate {
 }
 
 impl AgentRevision {
-    pub(crate) fn read(row: AgentRow) -> Result<Self, EngineError> {
+    /// Parses the configuration of a stored revision.
+    pub(crate) fn from_row(row: AgentRow) -> Result<Self, EngineError> {
         let AgentRow { name, revision, title, config, .. } = row;
         Ok(Self { name, revision, title, config: serde_json::from_str(&config)? })
     }
 
-    /// Returns the policy of a run: the policy of the agent, restricted by each layer of requests and by the parent
-    /// run.
+    /// Returns the policy of a run: the policy of the agent, restricted by each request and by the parent run. Fails
+    /// if the engine cannot enforce it.
     pub(crate) fn policy(
         &self,
         calls: &[Option<&ExecutionPolicyPatch>],
@@ -107,7 +108,7 @@ impl Engine {
         write.await
     }
 
-    /// Returns the newest revision of an agent.
+    /// Returns the newest revision of an agent. Fails if the agent does not exist or is deleted.
     pub async fn agent(
         &self,
         namespace: &Namespace,
@@ -117,7 +118,7 @@ impl Engine {
         self.inner.store.read(move |tx| resolve(tx, &namespace, Some(&name))).await
     }
 
-    /// Lists the agents of a namespace by name, after the name `after`.
+    /// Lists up to `limit` agents of a namespace by name, after the name `after`.
     pub async fn agents(
         &self,
         namespace: &Namespace,
@@ -129,11 +130,13 @@ impl Engine {
         let rows = self.inner.store.read(move |tx| {
             Ok::<_, EngineError>(agent::list(tx, namespace.as_str(), &after, limit)?)
         });
-        let items: Result<Vec<_>, _> = rows.await?.into_iter().map(AgentRevision::read).collect();
+        let items: Result<Vec<_>, _> =
+            rows.await?.into_iter().map(AgentRevision::from_row).collect();
         Ok(Page::new(items?, limit, |profile| profile.name.clone()))
     }
 
-    /// Updates an agent. Runs that were submitted before keep their revision.
+    /// Stores a new revision of an agent with the change. Runs that were submitted before keep their revision. A
+    /// change without an effect stores nothing.
     pub async fn update_agent(
         &self,
         namespace: &Namespace,
@@ -166,7 +169,8 @@ impl Engine {
     }
 }
 
-/// Returns the newest revision of an agent that is not deleted.
+/// Returns the newest revision of an agent. `None` as the name means the default agent. Fails if the agent does not
+/// exist or is deleted.
 pub(crate) fn resolve(
     tx: &mut Tx<'_>,
     namespace: &Namespace,
@@ -174,7 +178,7 @@ pub(crate) fn resolve(
 ) -> Result<AgentRevision, EngineError> {
     let name = name.unwrap_or(DEFAULT_AGENT);
     let row = agent::latest(tx, namespace.as_str(), name)?.filter(|row| row.deleted.is_none());
-    AgentRevision::read(row.ok_or_else(|| RequestError::not_found("agent", name))?)
+    AgentRevision::from_row(row.ok_or_else(|| RequestError::not_found("agent", name))?)
 }
 
 /// Stores a new revision, unless it equals the newest one.
@@ -195,7 +199,7 @@ pub(crate) fn put(
         && row.title.as_deref() == title
         && row.deleted.is_none()
     {
-        return AgentRevision::read(row.clone());
+        return AgentRevision::from_row(row.clone());
     }
     let row = AgentRow {
         namespace: namespace.to_string(),
@@ -208,5 +212,5 @@ pub(crate) fn put(
         deleted: None,
     };
     row.insert(tx)?;
-    AgentRevision::read(row)
+    AgentRevision::from_row(row)
 }

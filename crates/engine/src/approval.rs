@@ -116,6 +116,7 @@ impl Approvals<'_> {
         self.record(namespace, id, ApprovalAnswer::Text(text.to_owned()), by).await
     }
 
+    /// Records an answer and applies it to the run.
     async fn record(
         self,
         namespace: &Namespace,
@@ -127,7 +128,7 @@ impl Approvals<'_> {
         self.engine.store().write(move |tx| decide::answer(tx, &namespace, id, &answer, &by)).await
     }
 
-    /// Revokes a standing approval: the next such call requests approval again.
+    /// Revokes a standing approval, so that the next such call requests approval again. Fails if it does not exist.
     pub async fn revoke_grant(
         self,
         namespace: &Namespace,

@@ -62,6 +62,7 @@ pub(crate) struct RunningAttempt {
 }
 
 impl RunningAttempt {
+    /// Creates the attempt of a lease, without a journal.
     pub(crate) fn new(lease: Lease, tap: &Arc<LiveEventPublisher>) -> Self {
         Self {
             events: AttemptEventBuffer::new(run_address(&lease), Arc::clone(tap)),
@@ -77,8 +78,8 @@ impl RunningAttempt {
         self.finished.cancelled().await;
     }
 
-    /// Sends a command to the attempt. After [`AttemptSignal::Abandon`], the attempt writes nothing more, even if its
-    /// tools still run.
+    /// Sends a command to the attempt, unless a stronger one was sent. [`AttemptSignal::Abandon`] closes the journal,
+    /// so that the attempt writes nothing more, even if its tools still run.
     pub(crate) fn signal(&self, signal: AttemptSignal) {
         let journal = self.journal();
         self.signal.send_if_modified(|now| {
@@ -91,13 +92,14 @@ impl RunningAttempt {
         }
     }
 
-    /// Makes the run check for inputs at its next step boundary.
+    /// Makes the run check for inputs at its next step boundary. Does nothing before the attempt has a journal.
     pub(crate) fn check_inputs_soon(&self) {
         if let Some(journal) = &*self.journal() {
             journal.check_inputs_soon();
         }
     }
 
+    /// Sets the journal of the attempt. Closes it at once if the attempt was abandoned.
     fn write_to(&self, journal: &Arc<RunJournal>) {
         let mut slot = self.journal();
         if *self.signal.borrow() == AttemptSignal::Abandon {
@@ -106,12 +108,13 @@ impl RunningAttempt {
         *slot = Some(Arc::clone(journal));
     }
 
+    /// Locks the slot of the journal.
     fn journal(&self) -> MutexGuard<'_, Option<Arc<RunJournal>>> {
         self.journal.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Executes an attempt and settles its outcome.
+/// Executes an attempt, settles its outcome and marks it as finished.
 pub(crate) async fn run_attempt(shared: &EngineInner, live: &RunningAttempt) {
     let executed = AssertUnwindSafe(execute(shared, live)).catch_unwind().await;
     let ExecutionResult { outcome, position } = match executed {
@@ -130,6 +133,7 @@ pub(crate) async fn run_attempt(shared: &EngineInner, live: &RunningAttempt) {
     failpoint!("attempt.settled");
 }
 
+/// Executes an attempt with the executor of its kind.
 async fn execute(
     shared: &EngineInner,
     live: &RunningAttempt,

@@ -50,7 +50,7 @@ pub(crate) fn reserve(
     Ok(())
 }
 
-/// Replaces a reservation by the amount that was spent.
+/// Replaces a reservation by the amount that was spent, in all budgets of the run.
 pub(crate) fn settle(
     tx: &mut Tx<'_>,
     lease: &Lease,
@@ -60,6 +60,7 @@ pub(crate) fn settle(
     settle_scopes(tx, &lease.namespace, &lease.budgets, released, spent)
 }
 
+/// Replaces a reservation by the amount that was spent, in these budgets. Does nothing if both are zero.
 fn settle_scopes(
     tx: &mut Tx<'_>,
     namespace: &str,
@@ -102,7 +103,8 @@ pub(crate) fn settle_failed_call(
     Ok(())
 }
 
-/// Returns a budget in its current period, and starts a new period if the last one has ended.
+/// Returns a budget in its current period. Starts a new period if the last one has ended. `None` if the scope has no
+/// budget.
 fn current(
     tx: &mut Tx<'_>,
     namespace: &str,

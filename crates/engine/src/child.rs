@@ -70,6 +70,7 @@ pub(crate) struct ChildToolContext {
 }
 
 impl ChildToolContext {
+    /// Creates the context of an attempt.
     pub(crate) fn new(shared: &EngineInner, lease: &Arc<Lease>, journal: &Arc<RunJournal>) -> Self {
         Self {
             store: shared.store.clone(),
@@ -94,10 +95,12 @@ struct SpawnOptions {
 }
 
 impl SpawnOptions {
+    /// Parses the options of a run. The default for a run without a parent.
     fn of(run: &RunRow) -> Result<Self, EngineError> {
         Self::read(run.spawn.as_deref())
     }
 
+    /// Parses stored options. The default for `None`.
     fn read(stored: Option<&str>) -> Result<Self, EngineError> {
         Ok(match stored {
             Some(terms) => serde_json::from_str(terms)?,
@@ -117,6 +120,7 @@ struct EndedChildOptions<'a> {
     child_origin: Option<EndedChildOrigin<'a>>,
 }
 
+/// Fields of a child's origin that its end needs.
 #[derive(Deserialize)]
 struct EndedChildOrigin<'a> {
     #[serde(default, rename = "queues")]
@@ -126,6 +130,7 @@ struct EndedChildOrigin<'a> {
 }
 
 impl<'a> EndedChildOptions<'a> {
+    /// Parses the options of a run. The default for a run without a parent.
     fn of(run: &'a RunRow) -> Result<Self, EngineError> {
         Ok(match &run.spawn {
             Some(terms) => serde_json::from_str(terms)?,
@@ -133,7 +138,7 @@ impl<'a> EndedChildOptions<'a> {
         })
     }
 
-    /// Returns the last segment of the path to the definition, if the child may be a member of a team.
+    /// Returns the last segment of the path to the definition. `None` if the child cannot be a member of a team.
     fn member(&self) -> Result<Option<AgentPathSegment>, EngineError> {
         let place = self.child_origin.as_ref().map(|child_origin| child_origin.agent_path.get());
         let Some(place) = place.filter(|place| place.contains("member")) else { return Ok(None) };
@@ -171,6 +176,7 @@ enum ChildCleanup {
 }
 
 impl ChildCleanup {
+    /// Returns true for the default, which is not serialized.
     fn is_keep(&self) -> bool {
         *self == Self::Keep
     }

@@ -64,6 +64,7 @@ pub struct Engine {
     pub(crate) inner: Arc<EngineInner>,
 }
 
+/// State that the clones and workers of an engine share.
 pub(crate) struct EngineInner {
     pub(crate) store: Store,
     pub(crate) agents: Arc<dyn AgentProvider>,
@@ -84,6 +85,7 @@ pub(crate) struct EngineInner {
 }
 
 impl EngineInner {
+    /// Locks the attempts of this process.
     pub(crate) fn attempts(&self) -> MutexGuard<'_, BTreeMap<RunId, Arc<RunningAttempt>>> {
         self.attempts.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -116,67 +118,67 @@ impl Engine {
         Self { inner: Arc::new(shared) }
     }
 
-    /// The database.
+    /// Returns the database.
     pub fn store(&self) -> &Store {
         &self.inner.store
     }
 
-    /// Commands for approvals.
+    /// Returns the commands for approvals.
     pub fn approvals(&self) -> Approvals<'_> {
         Approvals { engine: self }
     }
 
-    /// Commands for budgets and their usage records.
+    /// Returns the commands for budgets.
     pub fn budgets(&self) -> Budgets<'_> {
         Budgets { engine: self }
     }
 
-    /// Commands for existing runs.
+    /// Returns the commands for existing runs.
     pub fn runs(&self) -> Runs<'_> {
         Runs { engine: self }
     }
 
-    /// Messages to existing tasks and runs.
+    /// Returns the commands that send messages to existing tasks and runs.
     pub fn inputs(&self) -> Inputs<'_> {
         Inputs { engine: self }
     }
 
-    /// Commands for sessions.
+    /// Returns the commands for sessions.
     pub fn sessions(&self) -> Sessions<'_> {
         Sessions { engine: self }
     }
 
-    /// Commands for deliveries.
+    /// Returns the commands for deliveries.
     pub fn deliveries(&self) -> Deliveries<'_> {
         Deliveries { engine: self }
     }
 
-    /// Webhooks and the claims of their deliveries.
+    /// Returns the commands for webhooks and the claims of their deliveries.
     pub fn webhooks(&self) -> Webhooks<'_> {
         Webhooks { engine: self }
     }
 
-    /// Commands for schedules, which submit tasks at set times.
+    /// Returns the commands for schedules, which submit tasks at set times.
     pub fn schedules(&self) -> Schedules<'_> {
         Schedules { engine: self }
     }
 
-    /// Concurrency targets of execution classes, and concurrency limits.
+    /// Returns the commands for the concurrency targets of execution classes, and for concurrency limits.
     pub fn classes(&self) -> ExecutionClasses<'_> {
         ExecutionClasses { engine: self }
     }
 
-    /// Commands for tasks.
+    /// Returns the commands for tasks.
     pub fn tasks(&self) -> Tasks<'_> {
         Tasks { engine: self }
     }
 
-    /// API tokens.
+    /// Returns the commands for API tokens.
     pub fn tokens(&self) -> Tokens<'_> {
         Tokens { engine: self }
     }
 
-    /// Runs the maintenance work of a worker on demand.
+    /// Returns the commands that do the maintenance work of a worker on demand.
     pub fn maintenance(&self) -> Maintenance<'_> {
         Maintenance { engine: self }
     }
@@ -269,7 +271,7 @@ impl Runs<'_> {
         cancelled
     }
 
-    /// Waits until a run has ended. Returns its row.
+    /// Waits until a run has ended, and returns its row. Fails if the namespace has no such run.
     pub async fn wait(self, namespace: &Namespace, id: RunId) -> Result<RunRow, EngineError> {
         let ended = Topic::Wakeup(Wakeup::Ended(id));
         let mut ended = self.engine.store().bus().subscribe(ended);

@@ -66,14 +66,17 @@ pub enum EngineError {
 }
 
 impl EngineError {
+    /// Creates an [`EngineError::Bug`].
     pub(crate) fn bug(problem: impl Into<String>) -> Self {
         Self::Bug(problem.into())
     }
 
+    /// Creates the error of a tool call whose outcome is unknown.
     pub(crate) fn effect_unknown(tool: &str) -> Self {
         Self::EffectUnknown { tool: tool.to_owned() }
     }
 
+    /// Creates the error of an object that does not exist.
     pub(crate) fn not_found(what: &'static str, id: impl std::fmt::Display) -> Self {
         Self::Request(RequestError::not_found(what, id))
     }
@@ -83,7 +86,7 @@ impl EngineError {
         matches!(self, Self::Request(RequestError::Fenced { .. }))
     }
 
-    /// Stable error code.
+    /// Returns the stable error code.
     pub fn code(&self) -> &'static str {
         match self {
             Self::Request(error) => error.code(),
@@ -98,7 +101,7 @@ impl EngineError {
         }
     }
 
-    /// Kind of the error: it determines retry, HTTP status and exit code.
+    /// Returns the kind of the error. It determines retry, HTTP status and exit code.
     pub fn kind(&self) -> ErrorKind {
         match self {
             Self::Request(error) => error.kind(),

@@ -107,6 +107,7 @@ impl InputRequest {
         }
     }
 
+    /// Fails if the message or the queue settings are invalid. Paths in errors begin with `input`.
     fn validate(&self) -> Result<(), RequestError> {
         self.defaults.with(&[self.queue]).validate()?;
         let assignment = |path: String| path.replacen("command", "input", 1);
@@ -174,6 +175,7 @@ impl Inputs<'_> {
     }
 }
 
+/// Stores a message inside a transaction and routes it. A repeated idempotency key returns the stored receipt.
 fn send(
     tx: &mut Tx<'_>,
     namespace: &Namespace,
@@ -290,17 +292,19 @@ pub(crate) struct RunHeaderFields {
 }
 
 impl RunHeaderFields {
-    /// Returns the user that the run works for: the named user, otherwise the sender.
+    /// Returns the user that the run works for: the named user, otherwise the sender. `None` if neither is known.
     pub(crate) fn user(self) -> Option<String> {
         self.user.or(self.by)
     }
 
+    /// Parses the origin of an input.
     pub(crate) fn of(row: &InputRow) -> Result<Self, EngineError> {
         Ok(serde_json::from_str(&row.provenance)?)
     }
 }
 
 impl MessageOrigin {
+    /// Returns the origin of the message in a task request.
     pub(crate) fn of_command(command: &TaskRequest) -> Self {
         Self {
             provenance: command.input_provenance.clone().unwrap_or_default(),
@@ -311,6 +315,7 @@ impl MessageOrigin {
         }
     }
 
+    /// Parses the origin of an input.
     pub(crate) fn of(row: &InputRow) -> Result<Self, EngineError> {
         Ok(serde_json::from_str(&row.provenance)?)
     }
@@ -333,7 +338,7 @@ pub(crate) struct InputAssignment {
     pub(crate) run: Option<RunId>,
 }
 
-/// Stores a message as the next input of its task. The caller assigns it to a run, if it has none.
+/// Stores a message as the next input of its task, assigned to a run or to none yet.
 pub(crate) fn insert(
     tx: &mut Tx<'_>,
     task: &TaskRow,

@@ -64,6 +64,7 @@ pub(crate) struct RunJournal {
 }
 
 impl RunJournal {
+    /// Creates the journal of an attempt. `budgeted` is true if a budget applies to the run.
     pub(crate) fn new(
         store: Store,
         lease: Arc<Lease>,
@@ -92,7 +93,7 @@ impl RunJournal {
         self.reset_recorded.store(true, Ordering::Release);
     }
 
-    /// Closes the journal: every later write fails.
+    /// Closes the journal, so that every later write fails.
     pub(crate) fn close(&self) {
         self.closed.store(true, Ordering::Release);
     }
@@ -132,7 +133,7 @@ impl RunJournal {
         Arc::clone(&self.transactional)
     }
 
-    /// Returns the number of the in-flight step of a call.
+    /// Returns the number of the in-flight step of a call. `None` if there is none.
     pub(crate) fn step_of(&self, key: &EffectKey) -> Option<u64> {
         self.lock().open.iter().find(|open| open.key.as_ref() == Some(key)).map(|open| open.step)
     }
@@ -146,19 +147,22 @@ impl RunJournal {
         if result.is_error { TxActions::default() } else { TxActions(tx_actions) }
     }
 
-    /// User that the run works for, if known.
+    /// Returns the user that the run works for. `None` if it is unknown.
     pub(crate) fn user(&self) -> Option<String> {
         self.lock().user.clone()
     }
 
+    /// Returns the writes of shared state for the transaction of a step.
     fn shared_state_actions(&self, changes: &[StateChange]) -> TxActions {
         shared_state::write_actions(&self.lease, self.lock().user.as_deref(), changes)
     }
 
+    /// Locks the state.
     fn lock(&self) -> MutexGuard<'_, JournalState> {
         lock(&self.state)
     }
 
+    /// Sends a write with its urgency, without waiting for it. Fails if the journal is closed.
     fn enqueue(&self, mut write: StepWrite, urgency: Urgency) -> Result<(), EngineError> {
         if self.closed.load(Ordering::Acquire) {
             return Err(EngineError::Stopping);
@@ -168,19 +172,18 @@ impl RunJournal {
             self.last_step.store(write.step, Ordering::Release);
         }
         let mut writer = lock(&self.writer);
-        match urgency {
-            Urgency::WithNext => writer.stage(&self.store, &self.lease, write),
-            _ => writer.send(&self.store, &self.lease, write, urgency),
-        }
+        writer.send(&self.store, &self.lease, write, urgency);
         Ok(())
     }
 
+    /// Sends a write and waits until everything recorded so far is persisted.
     async fn write(&self, write: StepWrite) -> Result<(), EngineError> {
         self.enqueue(write, Urgency::Immediate)?;
         self.flush().await
     }
 
-    /// Like [`Self::write`], but shares one commit with effects that start concurrently.
+    /// Sends a write and waits for it like [`Self::write`], but shares one commit with effects that start
+    /// concurrently.
     async fn write_concurrent(&self, write: StepWrite) -> Result<(), EngineError> {
         if self.lock().one_call {
             return self.write(write).await;
@@ -326,6 +329,7 @@ fn outcome_failpoint(entry: &JournalEntry) {
     }
 }
 
+/// Locks a mutex, also one that a panic poisoned.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -51,7 +51,7 @@ impl Maintenance<'_> {
     }
 }
 
-/// Runs all maintenance until the worker ends.
+/// Repeats all maintenance work until the worker ends.
 pub(crate) async fn run(shared: Arc<EngineInner>) {
     let poll = shared.options.poll;
     let leases = LEASES.min(shared.options.heartbeat / 2);
@@ -77,8 +77,8 @@ where
     }
 }
 
-/// Renews the leases of a worker, except those of cancelled runs. Returns its leased runs, and which of them must
-/// stop.
+/// Extends the leases of a worker, except those of runs with a cancellation request. Returns its leased runs with
+/// their epochs, and whether they must stop.
 pub(crate) fn renew(
     tx: &mut Tx<'_>,
     id: WorkerId,

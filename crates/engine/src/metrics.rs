@@ -56,6 +56,7 @@ impl MetricsCounters {
         self.micros.fetch_add(micros, Ordering::Relaxed);
     }
 
+    /// Returns the current values.
     fn read(&self) -> EngineMetrics {
         let first_token = LatencyHistogram {
             counts: self.counts.each_ref().map(|count| count.load(Ordering::Relaxed)),
@@ -65,6 +66,7 @@ impl MetricsCounters {
     }
 }
 
+/// Returns the index of the histogram bucket of a duration.
 fn bucket(took: Duration) -> usize {
     let seconds = took.as_secs_f64();
     LATENCY_BOUNDS.iter().position(|bound| seconds <= *bound).unwrap_or(LATENCY_BOUNDS.len())

@@ -72,6 +72,7 @@ impl Sessions<'_> {
     }
 }
 
+/// Inserts a session. If the key is in use, returns that session, or with `fresh` moves the key to the new one.
 fn create(
     tx: &mut Tx<'_>,
     namespace: &str,

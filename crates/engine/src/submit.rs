@@ -111,7 +111,7 @@ fn check_run_id(tx: &mut Tx<'_>, command: &TaskRequest) -> Result<(), EngineErro
     Ok(())
 }
 
-/// Returns the task of the session that a request continues, if there is one.
+/// Returns the task of the session that a request continues. `None` if it starts a new task.
 fn task_to_continue(
     tx: &mut Tx<'_>,
     namespace: &Namespace,
@@ -170,6 +170,7 @@ pub(crate) fn create_task(
     create_in_session(tx, new, session)
 }
 
+/// Creates a task in a session that was found, or in a new one.
 fn create_in_session(
     tx: &mut Tx<'_>,
     new: &NewTask<'_>,

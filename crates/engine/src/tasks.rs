@@ -38,6 +38,7 @@ impl Tasks<'_> {
     }
 }
 
+/// Archives a task inside a transaction. Does nothing if it is archived.
 fn archive(tx: &mut Tx<'_>, namespace: &Namespace, id: TaskId) -> Result<TaskRow, EngineError> {
     let mut task = lock_task(tx, namespace, id)?;
     if task.archived.is_some() {
@@ -57,6 +58,7 @@ fn archive(tx: &mut Tx<'_>, namespace: &Namespace, id: TaskId) -> Result<TaskRow
     Ok(task.into_row())
 }
 
+/// Creates a run with copies of the last run's inputs, and reopens the task. Fails if the task has no message.
 fn retry(tx: &mut Tx<'_>, namespace: &Namespace, id: TaskId) -> Result<RunId, EngineError> {
     let mut task = lock_task(tx, namespace, id)?;
     let next = parse_column::<TaskState>(&task.state)?.apply(TaskTransition::Retried)?;
@@ -96,7 +98,7 @@ fn retry(tx: &mut Tx<'_>, namespace: &Namespace, id: TaskId) -> Result<RunId, En
     follow_up::start(tx, &mut task, &follow_up_context, &start, &inputs)
 }
 
-/// Returns the messages that a run received or would have started with, without superseded ones.
+/// Returns the inputs that a run received or would have started with, oldest first, without superseded ones.
 fn messages_of_run(tx: &mut Tx<'_>, run: &RunRow) -> Result<Vec<InputRow>, EngineError> {
     let counts = |row: &InputRow| match row.state.as_str() {
         state if state == InputState::Cancelled.as_str() => !has_begun(run),

@@ -46,7 +46,8 @@ pub struct Token {
 }
 
 impl Token {
-    fn read(row: TokenRow) -> Result<Self, EngineError> {
+    /// Parses a stored token.
+    fn from_row(row: TokenRow) -> Result<Self, EngineError> {
         Ok(Self {
             id: row.id,
             hash: row.hash,
@@ -86,7 +87,7 @@ impl Tokens<'_> {
                 last_used: None,
             };
             row.insert(tx)?;
-            Token::read(row)
+            Token::from_row(row)
         });
         write.await
     }
@@ -94,7 +95,7 @@ impl Tokens<'_> {
     /// Returns a token, revoked or not.
     pub async fn get(self, id: TokenId) -> Result<Token, EngineError> {
         let row = self.engine.store().read(move |tx| Ok::<_, EngineError>(token::get(tx, id)?));
-        Token::read(row.await?.ok_or_else(|| EngineError::not_found("token", id))?)
+        Token::from_row(row.await?.ok_or_else(|| EngineError::not_found("token", id))?)
     }
 
     /// Lists tokens in order of creation, after the token `after`.
@@ -108,7 +109,7 @@ impl Tokens<'_> {
             .engine
             .store()
             .read(move |tx| Ok::<_, EngineError>(token::list(tx, after, limit)?));
-        let tokens = rows.await?.into_iter().map(Token::read).collect::<Result<_, _>>()?;
+        let tokens = rows.await?.into_iter().map(Token::from_row).collect::<Result<_, _>>()?;
         Ok(Page::new(tokens, limit, |token: &Token| token.id))
     }
 
@@ -117,7 +118,7 @@ impl Tokens<'_> {
         let write = self.engine.store().write(move |tx| {
             token::revoke(tx, id)?;
             let row = token::get(tx, id)?.ok_or_else(|| EngineError::not_found("token", id))?;
-            Token::read(row)
+            Token::from_row(row)
         });
         write.await
     }

@@ -68,6 +68,7 @@ impl Engine {
     }
 }
 
+/// Inserts the rows of the worker and of the process start.
 async fn register(
     shared: &EngineInner,
     id: WorkerId,
@@ -104,7 +105,7 @@ async fn register(
 }
 
 impl Worker {
-    /// Id of the worker.
+    /// Returns the id of the worker.
     pub fn id(&self) -> WorkerId {
         self.id
     }
@@ -167,12 +168,14 @@ impl Worker {
         }
     }
 
+    /// Sends a command to all attempts of the worker.
     fn signal_all(&self, signal: AttemptSignal) {
         for live in self.attempts() {
             live.signal(signal);
         }
     }
 
+    /// Returns the attempts of this worker.
     fn attempts(&self) -> Vec<Arc<RunningAttempt>> {
         attempts_of(&self.shared, self.id)
     }

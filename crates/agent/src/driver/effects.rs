@@ -37,7 +37,7 @@ impl DriverContext {
             };
             match begun {
                 EffectStart::Proceed => return None,
-                EffectStart::AlreadyCommitted(result) => {
+                EffectStart::UseResult(result) => {
                     self.queue.emit(EventKind::ToolFinished {
                         result: Box::new(result.clone()),
                         duration: Duration::ZERO,

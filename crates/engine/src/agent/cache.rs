@@ -25,7 +25,8 @@ pub(crate) struct AgentRevisionKey {
 pub(crate) struct AgentRevisionCache(Mutex<HashMap<AgentRevisionKey, Arc<AgentRevision>>>);
 
 impl AgentRevisionCache {
-    /// Returns the revision, even if its agent was deleted since.
+    /// Returns the revision from the cache, or reads and caches it. A revision stays readable after its agent was
+    /// deleted.
     pub(crate) async fn get(
         &self,
         store: &Store,
@@ -41,7 +42,7 @@ impl AgentRevisionCache {
             Ok::<_, EngineError>(agent::get(tx, namespace, name, *revision)?)
         });
         let row = row.await?.ok_or_else(|| EngineError::not_found("agent", &key.name))?;
-        let profile = Arc::new(AgentRevision::read(row)?);
+        let profile = Arc::new(AgentRevision::from_row(row)?);
         let mut cache = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if cache.len() >= CACHED_MAX {
             cache.clear();

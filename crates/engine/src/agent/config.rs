@@ -50,6 +50,7 @@ pub struct AgentConfig {
     pub more: Map<String, Value>,
 }
 
+/// Returns true for the default value, which is not serialized.
 fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
@@ -71,7 +72,7 @@ impl AgentConfig {
         Ok(Self::default_for(name))
     }
 
-    /// Validates everything that needs no other data.
+    /// Fails if a value is invalid. Checks everything that needs no other data.
     pub fn validate(&self) -> Result<(), EngineError> {
         if let Some(runner) = self.runner.as_deref().filter(|runner| *runner != DEFAULT_RUNNER) {
             let fix = format!("use `{DEFAULT_RUNNER}`, or omit it");
@@ -118,6 +119,8 @@ impl AgentConfig {
     }
 }
 
+/// Merges a change into a value: objects are merged member by member, `null` removes a member, and any other value
+/// replaces.
 fn merge(base: &mut Value, change: &Value) {
     let Value::Object(fields) = change else {
         *base = change.clone();
@@ -135,12 +138,13 @@ fn merge(base: &mut Value, change: &Value) {
     }
 }
 
+/// Creates the error of a value that cannot be used.
 fn unknown(path: &str, value: &str, fix: String) -> EngineError {
     let value = first_chars(value, 64);
     RequestError::invalid(path, format!("`{value}` cannot be used"), fix).into()
 }
 
-/// Checks the name of an agent. Names are short, because paths, keys and events contain them.
+/// Fails for an invalid agent name. Names are short, because paths, keys and events contain them.
 pub(super) fn check_name(name: &str) -> Result<(), EngineError> {
     let legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
     if !name.is_empty() && name.len() <= NAME_CHARS_MAX && name.chars().all(legal) {

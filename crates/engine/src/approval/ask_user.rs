@@ -24,6 +24,7 @@ const TIMEOUT_S: std::ops::RangeInclusive<u64> = 30..=3600;
 const DESCRIPTION: &str = "Asks the user a question and waits for the answer. Use it if you need information or a decision that \
      only the user can give. The user can always answer with free text.";
 
+/// Arguments of `ask_user`.
 #[derive(Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 struct AskUserArgs {
@@ -32,6 +33,7 @@ struct AskUserArgs {
     timeout_s: Option<u64>,
 }
 
+/// A question with its possible answers, or an open question.
 #[derive(Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 struct AskUserQuestion {
@@ -50,6 +52,7 @@ pub fn ask_user() -> Result<FnTool, ToolSpecError> {
     }))
 }
 
+/// Returns the JSON schema of the arguments.
 fn schema() -> Value {
     let options = json!({
         "type": "array", "items": {"type": "string"}, "maxItems": OPTIONS.end(),
@@ -69,6 +72,8 @@ fn schema() -> Value {
 }
 
 impl AskUserArgs {
+    /// Returns the error that suspends the call until a user answers. Fails for a question with a wrong number of
+    /// options.
     fn into_error(self) -> Result<ToolError, ToolError> {
         let wrong = |question: &&AskUserQuestion| {
             !question.options.is_empty() && !OPTIONS.contains(&question.options.len())
@@ -83,7 +88,7 @@ impl AskUserArgs {
     }
 }
 
-/// Returns the time that a question may stay open, or `None` if the request does not set it.
+/// Returns the time that a question may stay open. `None` if the request does not set it.
 pub(crate) fn answer_timeout(request: &ApprovalRequest) -> Option<Duration> {
     let question = request.payload.as_ref()?.get("timeout_s")?.as_u64()?;
     Some(Duration::from_secs(question.clamp(*TIMEOUT_S.start(), *TIMEOUT_S.end())))

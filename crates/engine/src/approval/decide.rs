@@ -35,7 +35,7 @@ const NOT_REPEATED_RESULT: &str = "The outcome of this call is unknown after an 
 /// The denial reason of an approval that expired.
 const EXPIRED_REASON: &str = "no approver answered in time";
 
-/// Answers an approval with a decision.
+/// Records and applies a decision of the event API, see [`answer`].
 pub(crate) fn answer_decision(
     tx: &mut Tx<'_>,
     namespace: &Namespace,
@@ -46,7 +46,8 @@ pub(crate) fn answer_decision(
     answer(tx, namespace, id, &ApprovalAnswer::from(decision), by)
 }
 
-/// Answers an approval.
+/// Records and applies an answer to an approval of the namespace. If the approval was settled before, returns the
+/// recorded decision.
 pub(super) fn answer(
     tx: &mut Tx<'_>,
     namespace: &Namespace,
@@ -68,6 +69,7 @@ pub(super) fn answer(
     }
 }
 
+/// Fails if a text is larger than `max` bytes.
 fn check_size(path: &str, text: &str, max: usize) -> Result<(), EngineError> {
     let bytes = text.len();
     if bytes <= max {
@@ -76,7 +78,8 @@ fn check_size(path: &str, text: &str, max: usize) -> Result<(), EngineError> {
     Err(RequestError::TooLarge { path: path.to_owned(), bytes, max }.into())
 }
 
-/// Answers the question that a run waits for with the text of a message. Returns false if it waits for no question.
+/// Answers the question that a run waits for with the text of a message. Returns false, without a change, if it waits
+/// for no question.
 pub(crate) fn answer_text(
     tx: &mut Tx<'_>,
     run: &RunRow,
@@ -93,7 +96,7 @@ pub(crate) fn answer_text(
     Ok(false)
 }
 
-/// Settles an approval that has expired by its fallback.
+/// Settles an expired approval by its fallback. Does nothing if it is settled or has not expired.
 pub(crate) fn expire(tx: &mut Tx<'_>, id: ApprovalId) -> Result<(), EngineError> {
     let Some(row) = approval::get(tx, id)? else { return Ok(()) };
     run::lock(tx, row.run_id)?;
@@ -183,6 +186,8 @@ enum ApprovalEffect {
     EndRun(OutcomeCode, String),
 }
 
+/// Stores a standing approval and applies the decision to the run: ends it, appends a result, or resumes it when
+/// nothing else is pending. Does nothing else to a run that no longer waits.
 fn apply_effect(
     tx: &mut Tx<'_>,
     row: &ApprovalRow,
@@ -278,6 +283,7 @@ fn effect(
     })
 }
 
+/// Returns the effect that appends a tool result to the journal.
 fn append_result(tx: &Tx<'_>, result: ToolResult) -> ApprovalEffect {
     let entry = JournalEntry::ToolFinished {
         result: Box::new(result),
@@ -287,6 +293,7 @@ fn append_result(tx: &Tx<'_>, result: ToolResult) -> ApprovalEffect {
     ApprovalEffect::Append(Box::new(entry))
 }
 
+/// Raises the budget by the amount that the approval requested.
 fn raise_budget(tx: &mut Tx<'_>, row: &ApprovalRow) -> Result<(), EngineError> {
     let plan: Value = serde_json::from_str(&row.plan)?;
     let scope = plan["scope"].as_str().unwrap_or_default();
@@ -295,7 +302,7 @@ fn raise_budget(tx: &mut Tx<'_>, row: &ApprovalRow) -> Result<(), EngineError> {
     Ok(())
 }
 
-/// Requeues a parked run, because everything that it waited for has arrived.
+/// Requeues a parked run, because everything that it waited for has arrived. Saves the run and updates its task.
 pub(crate) fn resume_run(tx: &mut Tx<'_>, run: &mut Locked<RunRow>) -> Result<(), EngineError> {
     transition_run(run, RunTransition::Woken)?;
     let now = tx.now();

@@ -27,7 +27,7 @@ pub(super) fn is_granted(
     Ok(approval_grant::covers(tx, &run.namespace, &scopes, &call_key(run, request))?)
 }
 
-/// Stores a standing approval if the grant covers more than the approved call.
+/// Stores a standing approval, unless the grant covers only the approved call.
 pub(super) fn store(
     tx: &mut Tx<'_>,
     run: &RunRow,
@@ -49,6 +49,7 @@ pub(super) fn store(
     Ok(())
 }
 
+/// Returns the scope of a standing approval. `None` if the grant covers only one call.
 fn scope(run: &RunRow, grant: GrantScope) -> Option<String> {
     match grant {
         GrantScope::Once => None,

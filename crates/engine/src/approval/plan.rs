@@ -20,6 +20,7 @@ pub(super) fn plan_of(run: &RunRow, request: &ApprovalRequest) -> Value {
     plan(run, request, &request.call, &arguments(&request.call), revision)
 }
 
+/// Builds the plan from its parts.
 fn plan(
     run: &RunRow,
     request: &ApprovalRequest,
@@ -65,7 +66,8 @@ pub(crate) struct ApprovalStatus {
     pub(crate) approvers: Option<Box<Approvers>>,
 }
 
-/// Compares a call that is about to run with its approvals.
+/// Compares a call that is about to run with its approvals: whether its plan has changed, and whether a repetition is
+/// approved.
 pub(crate) fn approval_status(
     tx: &mut Tx<'_>,
     lease: &Lease,
@@ -94,6 +96,7 @@ pub(crate) fn approval_status(
     Ok(approval_status)
 }
 
+/// Returns true if the approval permits the repetition of a call with an unknown outcome.
 fn allows_repetition(row: &ApprovalRow) -> Result<bool, EngineError> {
     let request = parse_column::<ApprovalKind>(&row.kind)? == ApprovalKind::EffectUnknown;
     Ok(request && parse_column::<ApprovalState>(&row.state)? == ApprovalState::Approved)

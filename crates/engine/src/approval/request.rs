@@ -28,7 +28,8 @@ use crate::run::event;
 use crate::run::lifecycle::{policy, transition_run, transition_task};
 use crate::submit::queue;
 
-/// Parks the run of an attempt until all requests have been answered.
+/// Parks the run of an attempt, and stores its requests. Requests that a standing approval or a policy settles are
+/// settled at once, which may resume the run.
 pub(crate) fn park_for_approval(
     tx: &mut Tx<'_>,
     run: &mut Locked<RunRow>,
@@ -156,6 +157,8 @@ struct NewApproval {
     timeout: Option<Duration>,
 }
 
+/// Inserts an approval with its expiry timer. If a policy requires the approval or approvers are named, its expiry
+/// denies.
 fn store(
     tx: &mut Tx<'_>,
     run: &RunRow,
@@ -249,7 +252,7 @@ pub(crate) fn request_budget_increase(
     Ok(())
 }
 
-/// Returns the budget of a run that has the least left.
+/// Returns the budget of a run that has the least left. `None` if the run has no budget.
 fn tightest_budget(tx: &mut Tx<'_>, run: &RunRow) -> Result<Option<BudgetRow>, EngineError> {
     let mut budgets = Vec::new();
     for scope in provost_store::table::governance::budget::scopes_of_run(tx, run)? {
@@ -287,7 +290,7 @@ pub(crate) fn request_start_approval(
     settle_immediately(tx, &run, &[])
 }
 
-/// Cancels the pending approvals of a run.
+/// Marks the pending approvals of a run as no longer needed, and removes their timers.
 pub(crate) fn cancel_pending(tx: &mut Tx<'_>, run: &RunRow) -> Result<(), EngineError> {
     for mut open in approval::lock_open_of_run(tx, run.id)? {
         open.state = ApprovalState::Cancelled.as_str().to_owned();

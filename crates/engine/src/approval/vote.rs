@@ -21,7 +21,7 @@ use crate::run::lifecycle::parse_column;
 /// Ancestors that are searched for the requesters of a run.
 const ANCESTORS_MAX: usize = 64;
 
-/// Returns the votes of a new approval, or `None` if one approval of any user is enough.
+/// Returns the votes of a new approval. `None` if one approval of any user is enough.
 pub(super) fn new_ballot(
     tx: &mut Tx<'_>,
     run: &RunRow,
@@ -116,7 +116,7 @@ pub(super) fn vote(
     }
 }
 
-/// Appends the latest vote to the event log of a run that is still parked.
+/// Appends the latest vote to the event log of the run. Does nothing if the run is no longer parked.
 fn append_vote(
     tx: &mut Tx<'_>,
     row: &ApprovalRow,

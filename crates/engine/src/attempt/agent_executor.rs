@@ -45,6 +45,7 @@ impl Executor for AgentExecutor {
     }
 }
 
+/// Prepares and drives a run. Returns `None` if the attempt was abandoned.
 async fn execute(
     shared: &EngineInner,
     live: &RunningAttempt,
@@ -75,7 +76,7 @@ async fn execute(
     })
 }
 
-/// A run that is ready to be driven.
+/// A run that is ready to be driven, with its journal and timers.
 struct PreparedAttempt {
     builder: RunBuilder,
     journal: Arc<RunJournal>,
@@ -83,6 +84,7 @@ struct PreparedAttempt {
     span: tracing::Span,
 }
 
+/// Loads the stored run, builds its agent, and connects the run with its journal, children and team.
 async fn prepare(
     shared: &EngineInner,
     live: &RunningAttempt,
@@ -162,6 +164,7 @@ fn tool_deps(shared: &EngineInner, lease: &Arc<Lease>, journal: &Arc<RunJournal>
         .with(ChildToolContext::new(shared, lease, journal))
 }
 
+/// Loads the stored state of the run.
 async fn load(shared: &EngineInner, lease: &Arc<Lease>) -> Result<RestoredRun, EngineError> {
     let (lease, env) = (Arc::clone(lease), shared.env.clone());
     let loading = shared.store.read(move |tx| {

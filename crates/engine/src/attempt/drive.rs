@@ -29,7 +29,7 @@ pub(super) enum DriveResult {
     Ended(Box<Result<RunOutcome, provost_agent::Error>>),
     /// The run stopped at a step boundary, because the worker stops.
     Boundary,
-    /// A timeout stopped the run. Its unfinished work is not written.
+    /// A timeout stopped the run, or the grace period after a stop signal ended. Its unfinished work is not written.
     TimedOut(AttemptOutcome),
     /// Another attempt has the run.
     Abandoned,
@@ -49,7 +49,7 @@ pub(super) struct AttemptTimers {
     tools: HashSet<String>,
 }
 
-/// Timeout that has expired.
+/// Timeouts of an attempt.
 enum TimeoutKind {
     Attempt,
     Idle,
@@ -57,6 +57,7 @@ enum TimeoutKind {
 }
 
 impl AttemptTimers {
+    /// Starts the timers of an attempt.
     pub(super) fn new(timeouts: AgentTimeouts, options: &EngineOptions) -> Self {
         let now = Instant::now();
         let attempt = timeouts.attempt(options);
@@ -84,13 +85,14 @@ impl AttemptTimers {
         }
     }
 
+    /// Starts the grace period, unless it has started.
     fn start_grace_period(&mut self) {
         let end = Instant::now().checked_add(self.grace);
         self.grace_deadline = self.grace_deadline.or(end);
     }
 
-    /// Returns the timeout that expires first, with its time. The idle timeout is suspended while a tool runs,
-    /// because tools have timeouts of their own.
+    /// Returns the timeout that expires first, with its time. `None` if no timeout is set. The idle timeout is
+    /// suspended while a tool runs, because tools have timeouts of their own.
     fn next(&self) -> Option<(Instant, TimeoutKind)> {
         let idle_deadline = match (self.idle, self.tools.is_empty()) {
             (Some(idle), true) => self.last_activity.checked_add(idle),
@@ -105,8 +107,8 @@ impl AttemptTimers {
         set.min_by_key(|(at, _)| *at)
     }
 
-    /// Returns the outcome of an attempt whose timeout has expired: it blames the operation that the attempt waited
-    /// for.
+    /// Returns the outcome of an attempt whose timeout has expired. The grace period cancels; any other timeout fails
+    /// with the code of the tool, model or agent that the attempt waited for.
     fn timeout_outcome(&self, timeout: &TimeoutKind) -> AttemptOutcome {
         let time = match timeout {
             TimeoutKind::Grace => return AttemptOutcome::Cancelled,
@@ -131,6 +133,7 @@ impl AttemptTimers {
 struct DeadlineTimer(Pin<Box<Sleep>>);
 
 impl DeadlineTimer {
+    /// Creates a timer that fires late, until it is reset.
     fn new() -> Self {
         Self(Box::pin(tokio::time::sleep_until(Instant::now() + TIMER_SLEEP_MAX)))
     }
@@ -152,7 +155,7 @@ impl DeadlineTimer {
     }
 }
 
-/// Polls the run, forwards its events, and handles signals and timeouts.
+/// Polls the run, publishes its events, and handles signals and timeouts. Closes the journal if the run is stopped.
 pub(super) async fn drive(
     builder: RunBuilder,
     live: &RunningAttempt,
@@ -208,11 +211,12 @@ pub(super) async fn drive(
         }
     };
     journal.close();
-    unwind(stream, &handle, timers.grace).await;
+    cancel_and_wait(stream, &handle, timers.grace).await;
     result
 }
 
-/// Forwards an event to live viewers. Returns true if the run has reached a step boundary with it.
+/// Publishes an event to live viewers and records the activity. Returns true if the run has reached a step boundary
+/// with it.
 fn forward(event: Event, live: &RunningAttempt, timers: &mut AttemptTimers) -> bool {
     timers.record_activity(&event.kind);
     let at_boundary = matches!(event.kind, EventKind::Paused);
@@ -222,9 +226,9 @@ fn forward(event: Event, live: &RunningAttempt, timers: &mut AttemptTimers) -> b
     at_boundary
 }
 
-/// Waits for the tools of a run whose journal is closed, at most for the grace period. Until then, this process must
-/// not start the run again.
-async fn unwind(mut stream: RunStream, handle: &RunHandle, grace: Duration) {
+/// Cancels a run whose journal is closed and waits until its tools have stopped, at most for the grace period. Until
+/// then, this process must not start the run again.
+async fn cancel_and_wait(mut stream: RunStream, handle: &RunHandle, grace: Duration) {
     handle.resume();
     handle.cancel();
     let ends = async { while stream.next().await.is_some() {} };

@@ -44,6 +44,7 @@ pub(crate) struct JournalPosition {
 }
 
 impl JournalPosition {
+    /// Returns the position of a journal.
     pub(crate) fn of(journal: &RunJournal) -> Self {
         Self {
             last_step: journal.last_unflushed_step(),
@@ -53,7 +54,7 @@ impl JournalPosition {
 }
 
 impl ExecutionResult {
-    /// An attempt that failed before it wrote anything.
+    /// Returns the result of an attempt that failed before it wrote anything.
     pub(crate) fn failed(outcome: AttemptOutcome) -> Self {
         Self { outcome: outcome, position: JournalPosition::default() }
     }
@@ -70,7 +71,7 @@ impl Default for Executors {
 }
 
 impl Executors {
-    /// Returns the executor of a kind.
+    /// Returns the executor of a kind. Fails for a kind without one.
     pub(crate) fn get(&self, kind: RunKind) -> Result<&Arc<dyn Executor>, EngineError> {
         let missing = || EngineError::bug(format!("no executor for runs of kind `{kind}`"));
         self.0.get(&kind).ok_or_else(missing)

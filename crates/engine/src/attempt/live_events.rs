@@ -39,7 +39,8 @@ pub struct UnfinishedTurn {
 }
 
 impl UnfinishedTurn {
-    /// Selects the events since the end of the last turn. `dropped` events are no longer in the buffer.
+    /// Returns the buffered events since the end of the last turn. `dropped` is the number of events that are no
+    /// longer in the buffer.
     pub(crate) fn of(place: &RunAddress, buffered: &VecDeque<Event>, dropped: u64) -> Self {
         let ends_turn = |event: &Event| {
             event.run_id == place.run && matches!(event.kind, EventKind::TurnFinished { .. })

@@ -62,6 +62,7 @@ impl AttemptOutcome {
         }
     }
 
+    /// Creates a failure without the data of an error.
     pub(crate) fn failed(code: OutcomeCode, detail: impl Into<String>) -> Self {
         Self::Failed { code, detail: detail.into(), error: None, retry_after: None }
     }
@@ -80,6 +81,8 @@ impl AttemptOutcome {
         }
     }
 
+    /// Converts an error of the agent driver. Errors of the journal and the session that a later attempt may not have
+    /// become [`AttemptOutcome::NotPersisted`].
     fn from_agent_error(error: &Error) -> Self {
         let info = error.info();
         if let Error::Journal(refused) = error {
@@ -114,6 +117,7 @@ impl AttemptOutcome {
         Self::Failed { code, detail: info.message, error, retry_after }
     }
 
+    /// Converts an error of the journal by its code.
     fn from_journal_error(refused: &ErrorInfo, info: ErrorInfo) -> Self {
         match refused.code.as_str() {
             "budget" | "budget_unpriced" => Self::BudgetExceeded(refused.message.clone()),
@@ -125,6 +129,7 @@ impl AttemptOutcome {
     }
 }
 
+/// Serializes the result and the usage of a run.
 fn serialized_result(output: &str, summary: &RunSummary) -> SerializedResult {
     let result = json!({
         "text": output, "stop": summary.stop, "limit": summary.limit, "usage": summary.usage,

@@ -104,6 +104,8 @@ struct RequestHeader {
 }
 
 impl RunHeader {
+    /// Reads the instructions, the requester and the origin of a run. Instructions of the message replace those of the
+    /// task.
     fn read(
         header_fields: &RunHeaderFields,
         task: Option<&TaskRow>,
@@ -121,7 +123,7 @@ impl RunHeader {
     }
 }
 
-/// Returns the principal that submitted the task of a run.
+/// Returns the principal that submitted the task of a run. `None` if it is unknown.
 pub(crate) fn requester(tx: &mut Tx<'_>, run: &RunRow) -> Result<Option<String>, EngineError> {
     let task = task::get(tx, run.task_id)?;
     let read = |task: TaskRow| serde_json::from_str::<RequestHeader>(&task.command);
@@ -137,7 +139,8 @@ pub(crate) enum ReplayFrom {
     Snapshot,
 }
 
-/// Rebuilds the state machine from the journal entries up to `until`, or from all of them.
+/// Rebuilds the state machine from the journal entries up to `until`, or from all of them, and records open steps and
+/// unsaved messages in `journal`. `None` if the run has no entry.
 pub(crate) fn rebuild(
     tx: &mut Tx<'_>,
     run: &RunRow,
@@ -184,8 +187,8 @@ pub(crate) fn rebuild(
     Ok(machine)
 }
 
-/// Returns the newest snapshot of the runs whose steps make up a run: the index of its run, the state machine, and
-/// its last entry number.
+/// Returns the newest snapshot of the runs whose steps make up a run: the index of its run, the state machine, and its
+/// last entry number. `None` if there is none.
 fn newest_snapshot(
     tx: &mut Tx<'_>,
     run: &RunRow,
@@ -220,6 +223,8 @@ fn sources(
     Ok(sources)
 }
 
+/// Applies a stored step to the state machine. The first one creates it. Returns the message of the step, if it has
+/// one.
 fn apply(
     tx: &mut Tx<'_>,
     source: &RunRow,
@@ -255,7 +260,7 @@ fn apply(
     Ok(stored)
 }
 
-/// Applies that the session contains everything up to a step.
+/// Records that the session contains all messages up to a step.
 fn save(
     source: &RunRow,
     row: &RunStepRow,
@@ -294,6 +299,7 @@ fn track_unsaved_message(
     Ok(())
 }
 
+/// Converts the row of a step in flight. It is lost if an earlier attempt started it.
 fn open_step(row: &RunStepRow, epoch: u64) -> Result<StartedStep, EngineError> {
     let class: Option<EffectClass> = row.effect_class.as_deref().map(parse_column).transpose()?;
     let state: StepState = parse_column(&row.state)?;
@@ -310,7 +316,8 @@ fn open_step(row: &RunStepRow, epoch: u64) -> Result<StartedStep, EngineError> {
     })
 }
 
-/// Returns the message that a run answers: one input, or several collected inputs joined into one message.
+/// Returns the message that a run answers: one input, or several collected inputs joined into one message. `None` for
+/// a run without inputs.
 fn first_message(
     tx: &mut Tx<'_>,
     inputs: &[InputRow],

@@ -1,4 +1,5 @@
-//! Timeouts of a run that an agent's profile sets. The deadline of a run is a timer in the database instead.
+//! Timeouts of a run that the configuration of its agent sets. The deadline of a run is a timer in the database
+//! instead.
 
 use std::time::Duration;
 
@@ -9,11 +10,11 @@ use crate::agent::AgentConfig;
 use crate::error::EngineError;
 use crate::options::EngineOptions;
 
-/// Key of the timeouts in an agent's profile.
+/// Key of the timeouts in the configuration of an agent.
 const KEY: &str = "clocks";
 
-/// Timeouts of runs, from the key `clocks` of an agent's profile. Zero means no limit; `None` means the default of
-/// the engine.
+/// Timeouts of runs, from the key `clocks` of an agent's configuration. Zero means no limit. `None` means the default
+/// of the engine; the queue has no default limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct AgentTimeouts {
@@ -30,7 +31,7 @@ pub struct AgentTimeouts {
 }
 
 impl AgentTimeouts {
-    /// Reads the timeouts of an agent's profile.
+    /// Parses the timeouts in the configuration of an agent. Fails for an unknown key.
     pub fn of(config: &AgentConfig) -> Result<Self, EngineError> {
         let Some(value) = config.more.get(KEY) else { return Ok(Self::default()) };
         serde_json::from_value(value.clone()).map_err(|error| {
@@ -39,22 +40,23 @@ impl AgentTimeouts {
         })
     }
 
-    /// Longest time in the queue before the first attempt.
+    /// Returns the longest time in the queue before the first attempt. `None` means no limit.
     pub(crate) fn queue(self) -> Option<Duration> {
         limit(self.queue_ms, None)
     }
 
-    /// Longest duration of one attempt.
+    /// Returns the longest duration of one attempt. `None` means no limit.
     pub(crate) fn attempt(self, options: &EngineOptions) -> Option<Duration> {
         limit(self.attempt_ms, options.attempt_timeout)
     }
 
-    /// Longest time without an event.
+    /// Returns the longest time without an event while no tool runs. `None` means no limit.
     pub(crate) fn idle(self, options: &EngineOptions) -> Option<Duration> {
         limit(self.silence_ms, options.idle_timeout)
     }
 }
 
+/// Returns the configured limit, or the default without one. Zero means no limit.
 fn limit(configured: Option<u64>, default: Option<Duration>) -> Option<Duration> {
     match configured {
         None => default,

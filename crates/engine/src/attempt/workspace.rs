@@ -27,7 +27,7 @@ pub trait WorkspaceProbe: Send + Sync + 'static {
     fn is_intact<'a>(&'a self, lease: &'a Lease) -> BoxFuture<'a, bool>;
 }
 
-/// Checks the workspace of a resumed run and appends an event if files are lost.
+/// Checks the workspace of a resumed run. If files are lost, appends an event, once per attempt.
 pub(crate) async fn check_workspace(
     shared: &EngineInner,
     lease: &Arc<Lease>,
@@ -52,6 +52,7 @@ pub(crate) async fn record_reset(
     store.write(move |tx| push_reset(tx, &lease, &reason)).await
 }
 
+/// Appends the event inside a transaction. Fails if another attempt has the run.
 fn push_reset(tx: &mut Tx<'_>, lease: &Lease, reason: &str) -> Result<(), EngineError> {
     let row = run::lock(tx, lease.run)?.filter(|row| row.epoch == lease.epoch);
     let Some(mut row) = row else { return Err(fenced_error(tx, lease)?) };

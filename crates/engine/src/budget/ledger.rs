@@ -47,6 +47,7 @@ impl Budgets<'_> {
 type ChargedBudget = (String, Option<Timestamp>);
 
 impl DurableBudgetLedger {
+    /// Charges the maximum cost of a call and returns the reservation that settles it.
     async fn reserve_all(
         &self,
         wish: &ReservationRequest,
@@ -123,6 +124,7 @@ impl fmt::Debug for DurableBudgetLedger {
     }
 }
 
+/// A charge that is refunded on drop as far as it was not spent.
 struct DurableReservation {
     ledger: DurableBudgetLedger,
     charged: Vec<ChargedBudget>,

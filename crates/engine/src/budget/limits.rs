@@ -88,7 +88,7 @@ impl Budgets<'_> {
         set.await
     }
 
-    /// Returns a budget with its current use, or `None` if it does not exist.
+    /// Returns a budget with its current use. `None` if it does not exist.
     pub async fn get(
         self,
         namespace: &Namespace,
@@ -114,6 +114,8 @@ impl Budgets<'_> {
     }
 }
 
+/// Creates a budget, or changes its limit and period. Fails for a negative limit, and for another currency than that
+/// of earlier amounts.
 fn set(
     tx: &mut Tx<'_>,
     namespace: &Namespace,
@@ -148,6 +150,7 @@ fn set(
     Ok(())
 }
 
+/// Converts a row.
 fn state(row: BudgetRow) -> Result<BudgetUsage, EngineError> {
     Ok(BudgetUsage {
         scope: parse_column(&row.scope)?,
@@ -160,6 +163,7 @@ fn state(row: BudgetRow) -> Result<BudgetUsage, EngineError> {
 }
 
 impl BudgetPeriod {
+    /// Returns the stored name.
     const fn as_str(self) -> &'static str {
         match self {
             Self::Day => "day",

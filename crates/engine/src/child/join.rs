@@ -34,7 +34,7 @@ pub(crate) fn is_internal_wait(request: &ApprovalRequest) -> bool {
     request.kind == ApprovalRequestKind::Runs
 }
 
-/// Removes the internal waits from an event. Returns `None` if nothing is left of the event.
+/// Removes the requests that only the engine answers from an event. Returns `None` if nothing is left of the event.
 pub(crate) fn hide_internal_waits(mut event: Event) -> Option<Event> {
     match &mut event.kind {
         EventKind::ApprovalNeeded { request } if is_internal_wait(request) => return None,
@@ -61,7 +61,7 @@ pub(crate) fn park(
     set_timer(tx, run.id)
 }
 
-/// Stores the join of a lead that has its answer and waits for its members.
+/// Stores the join of a lead that has its answer and waits for its members to end.
 pub(crate) fn park_for_members(tx: &mut Tx<'_>, lead: &RunRow) -> Result<(), EngineError> {
     run_join::remove_of_run(tx, lead.id)?;
     let team = Some(TeamWaitTarget { lead: lead.id, mail_of: None });
@@ -69,6 +69,7 @@ pub(crate) fn park_for_members(tx: &mut Tx<'_>, lead: &RunRow) -> Result<(), Eng
     insert(tx, lead, lead.id.to_string(), /*call*/ None, wait)
 }
 
+/// Stores a join with its dependencies. Runs that have ended, or that no longer exist, count as done.
 fn insert(
     tx: &mut Tx<'_>,
     run: &RunRow,
@@ -136,7 +137,7 @@ pub(crate) fn team_changed(tx: &mut Tx<'_>, id: RunId) -> Result<(), EngineError
     }
 }
 
-/// Ends the joins of a parked run that are complete.
+/// Ends the joins of a parked run that are complete. Resumes the run if nothing else is pending.
 pub(crate) fn settle(tx: &mut Tx<'_>, run: &mut Locked<RunRow>) -> Result<(), EngineError> {
     end_joins(tx, run, is_complete)
 }
@@ -147,6 +148,7 @@ pub(crate) fn time_out(tx: &mut Tx<'_>, id: RunId) -> Result<(), EngineError> {
     end_joins(tx, &mut run, |tx, join| Ok(join.until.is_some_and(|until| until <= tx.now())))
 }
 
+/// Returns true if the condition of the join is met.
 fn is_complete(tx: &mut Tx<'_>, join: &RunJoinRow) -> Result<bool, EngineError> {
     if let Some(lead) = join.team_lead {
         let until = join.mail_of.clone().map_or(TeamWait::AllFinished, TeamWait::Message);
@@ -164,6 +166,8 @@ fn waits_for_joins(run: &RunRow) -> bool {
     run.phase == "parked" && matches!(run.parked_for.as_deref(), Some("child" | "approval"))
 }
 
+/// Ends the joins that `is_finished` selects: appends their results to the journal of the parked run, and resumes the
+/// run if nothing else is pending.
 fn end_joins(
     tx: &mut Tx<'_>,
     run: &mut Locked<RunRow>,
@@ -216,8 +220,8 @@ fn outcome(
     Ok(Some(JournalEntry::ToolFinished { result, invalid_arguments: false, at: tx.now() }))
 }
 
-/// Records that a parked run waits only for other runs, because all its approvals are decided. The caller stores the
-/// row.
+/// Records that a parked run waits only for other runs, because all its approvals are decided. Saves the task; the
+/// caller saves the run.
 pub(crate) fn mark_waiting_for_children(
     tx: &mut Tx<'_>,
     run: &mut Locked<RunRow>,
@@ -231,6 +235,7 @@ pub(crate) fn mark_waiting_for_children(
     Ok(())
 }
 
+/// Requeues a run whose joins have ended, and its task.
 fn wake(tx: &mut Tx<'_>, run: &mut Locked<RunRow>) -> Result<(), EngineError> {
     transition_run(run, RunTransition::Woken)?;
     let now = tx.now();

@@ -36,6 +36,7 @@ pub(super) struct ChildResult {
 }
 
 impl ChildResult {
+    /// Reads the result of a child, with the problem if it has failed.
     pub(super) fn of(tx: &mut Tx<'_>, child: &RunRow) -> Result<Self, EngineError> {
         let status: RunStatus = parse_column(&child.status)?;
         let result: Value = serde_json::from_str(child.result.as_deref().unwrap_or("{}"))?;
@@ -50,7 +51,7 @@ impl ChildResult {
         })
     }
 
-    /// Replaces the result by a note that an earlier message contained it.
+    /// Replaces the result by a text that an earlier message contained it.
     pub(super) fn already_reported(self) -> Self {
         Self { result: Some(ALREADY_REPORTED.to_owned()), problem: None, ..self }
     }
@@ -67,6 +68,7 @@ impl ChildResult {
         self
     }
 
+    /// Returns the message about the child for its parent.
     fn text(&self) -> String {
         let label = self.label.as_ref().map(|label| format!(" ({label})")).unwrap_or_default();
         let text = self.result.as_deref().or(self.problem.as_deref()).unwrap_or("(no output)");
@@ -77,7 +79,7 @@ impl ChildResult {
     }
 }
 
-/// Idempotency key of the message about a child in its parent's task.
+/// Returns the idempotency key of the message about a child in its parent's task.
 fn key(child: &RunRow) -> String {
     format!("child:{}", child.id)
 }

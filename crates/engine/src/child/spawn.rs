@@ -76,11 +76,13 @@ struct StartedChild {
     session: String,
 }
 
+/// Creates the tool `spawn_task`.
 pub(super) fn tool() -> Result<FnTool, ToolSpecError> {
     let tool = tool_fn("spawn_task", DESCRIPTION, spawn)?;
     Ok(tool.with_spec(|spec| spec.effect(EffectClass::Transactional)))
 }
 
+/// Starts a child in the transaction that commits the call, and returns its ids.
 async fn spawn(cx: ToolContext, spawn: SpawnArgs) -> Result<Value, ToolError> {
     let (context, transactional) =
         (cx.dep::<ChildToolContext>()?, cx.dep::<TransactionalEffects>()?);
@@ -115,6 +117,7 @@ struct SpawnContext {
 }
 
 impl SpawnContext {
+    /// Creates the child, or returns the existing one of a repeated call. Fails if a limit is reached.
     fn create(&self, tx: &mut Tx<'_>) -> Result<StartedChild, EngineError> {
         let id = child_run_id(self.lease.run, self.step);
         if let Some(known) = run::get(tx, id)? {
@@ -165,6 +168,7 @@ impl SpawnContext {
         Ok(StartedChild { run: id, task: accepted.task, session: accepted.session })
     }
 
+    /// Fails if the parent is too deep, or its session has too many active children. Subagents do not count.
     fn check_limits(&self, tx: &mut Tx<'_>, parent: &RunRow) -> Result<(), EngineError> {
         if parent.depth >= self.limits.depth {
             let problem = format!("{} levels below the first run are allowed", self.limits.depth);
@@ -186,6 +190,7 @@ impl SpawnContext {
         Ok(())
     }
 
+    /// Returns the task request of the child.
     fn command(
         &self,
         tx: &mut Tx<'_>,

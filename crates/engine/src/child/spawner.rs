@@ -43,6 +43,7 @@ pub(crate) struct DurableChildSpawner {
 }
 
 impl DurableChildSpawner {
+    /// Creates the spawner of an attempt. `child_origin` is the origin of the run itself.
     pub(crate) fn new(context: ChildToolContext, child_origin: Option<&ChildOrigin>) -> Self {
         let agent_path =
             child_origin.map(|child_origin| child_origin.agent_path().to_vec()).unwrap_or_default();
@@ -54,6 +55,7 @@ impl DurableChildSpawner {
         }
     }
 
+    /// Creates the children of a call in batches, each in a transaction. A repeated call returns the existing ones.
     async fn start_children(
         &self,
         cx: &ToolContext,
@@ -105,11 +107,13 @@ impl DurableChildSpawner {
         Ok(last_batch)
     }
 
+    /// Locks the reports that were read before.
     fn finished_children(&self) -> MutexGuard<'_, HashMap<RunId, ChildReport>> {
         // Nothing that can panic runs under this lock.
         self.finished_children.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Locks the last batch of created children.
     fn last_batch(&self) -> MutexGuard<'_, Option<(EffectKey, HashSet<RunId>)>> {
         // Nothing that can panic runs under this lock.
         self.last_batch.lock().unwrap_or_else(PoisonError::into_inner)
@@ -133,6 +137,7 @@ impl DurableChildSpawner {
         (is_whole && take_finished.len() == runs.len()).then_some(take_finished)
     }
 
+    /// Returns the reports about children of the run. Fails if one of the runs is no child of it.
     async fn child_reports(&self, runs: &[RunId]) -> Result<Vec<ChildReport>, EngineError> {
         if let Some(take_finished) = self.take_finished(runs) {
             return Ok(take_finished);
@@ -227,7 +232,7 @@ impl ChildSpawner for DurableChildSpawner {
     }
 }
 
-/// Returns a child of a run.
+/// Returns a child of a run. Fails if the run has no such child.
 fn child_of(tx: &mut Tx<'_>, parent: RunId, id: RunId) -> Result<RunRow, EngineError> {
     let child = run::get(tx, id)?.filter(|child| child.parent_run_id == Some(parent));
     child.ok_or_else(|| EngineError::not_found("child of this run", id))
@@ -246,12 +251,14 @@ struct ChildAnswer {
     agents: Vec<AgentUsage>,
 }
 
+/// Adds the names of a child.
 fn existing_child(row: RunRow) -> Result<ExistingChild, EngineError> {
     let child = ChildRunRow::from(row);
     let existing_child = ChildName::of(&child)?;
     Ok((child, existing_child))
 }
 
+/// Creates the reports about children, in the same order.
 fn reports(
     tx: &mut Tx<'_>,
     known: Vec<ExistingChild>,

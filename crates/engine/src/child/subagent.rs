@@ -86,7 +86,7 @@ impl ChildOrigin {
         self.agent_path.last()
     }
 
-    /// Returns the run of the team's lead and the member's name, if the child is a member of a team.
+    /// Returns the run of the team's lead and the member's name. `None` if the child is no member of a team.
     pub(crate) fn membership(&self) -> Option<(RunId, String)> {
         match self.path_segment() {
             Some(AgentPathSegment::Member { name, .. }) => Some((self.parent, name.clone())),
@@ -94,7 +94,7 @@ impl ChildOrigin {
         }
     }
 
-    /// Parses the stored spawn options of a run.
+    /// Parses the stored spawn options of a run. `None` if the run is not a subagent.
     pub(crate) fn read(spawn: &str) -> Result<Option<Self>, EngineError> {
         let options: SpawnOptions = serde_json::from_str(spawn)?;
         Ok(options.child_origin)
@@ -116,6 +116,7 @@ impl ChildOrigin {
         &self.agent_path
     }
 
+    /// Returns the names of the child.
     fn name(&self) -> ChildName {
         ChildName::below(&self.ancestors, &self.agent, self.label.clone())
     }
@@ -151,6 +152,7 @@ pub(super) struct ChildName {
 }
 
 impl ChildName {
+    /// Creates the name of an agent below its ancestors.
     fn below(ancestors: &str, agent: &str, label: Option<String>) -> Self {
         Self { agent: agent.into(), path: format!("{ancestors}/{agent}"), label }
     }
@@ -315,7 +317,7 @@ impl SpawnBatch {
     ) -> Result<ChildDefaults, EngineError> {
         let row = agent::get(tx, &parent.namespace, &parent.agent, parent.agent_revision)?;
         let missing = || EngineError::not_found("agent", &parent.agent);
-        let profile = AgentRevision::read(row.ok_or_else(missing)?)?;
+        let profile = AgentRevision::from_row(row.ok_or_else(missing)?)?;
         let ceiling = policy(parent)?;
         let own = profile.policy(&[], Some(&ceiling))?;
         let class = ClassAssignment::new(tx, namespace, &profile, Some(lane), &own)?;
@@ -342,6 +344,7 @@ impl SpawnBatch {
         Ok(labels)
     }
 
+    /// Returns the origin of the child of a request. Counts `labels` up if the child gets a label.
     fn child_origin(&self, request: &SpawnRequest, labels: &mut usize) -> ChildOrigin {
         // A member of a team has its own name.
         let labelled = request.lifetime != ChildLifetime::Call && request.member().is_none();
@@ -368,6 +371,7 @@ impl SpawnBatch {
         }
     }
 
+    /// Returns the task request of the child of a request.
     fn command(
         &self,
         parent: &RunRow,

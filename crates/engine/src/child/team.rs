@@ -102,16 +102,19 @@ pub(crate) fn running_members(tx: &mut Tx<'_>, lead: RunId) -> Result<Vec<RunId>
     Ok(load(tx, lead)?.map(|state| running_runs(&state).collect()).unwrap_or_default())
 }
 
+/// Returns the runs of the active members.
 fn running_runs(state: &TeamState) -> impl Iterator<Item = RunId> {
     state.members().iter().filter(|member| member.is_active()).filter_map(|member| member.run)
 }
 
 impl DurableTeamStore {
+    /// Returns true if the condition of the team is met now.
     async fn check(&self, until: &TeamWait) -> Result<bool, EngineError> {
         let (lead, until) = (self.lead, until.clone());
         self.store.read(move |tx| is_condition_met(tx, lead, &until)).await
     }
 
+    /// Waits until the condition of the team is met.
     async fn until(&self, until: &TeamWait) -> Result<(), EngineError> {
         loop {
             // Subscribes before checking, so that a change in between is not missed.
@@ -181,6 +184,7 @@ impl TeamStore for DurableTeamStore {
     }
 }
 
+/// Loads the state of the team of a lead. `None` if it has none.
 fn load(tx: &mut Tx<'_>, lead: RunId) -> Result<Option<TeamState>, EngineError> {
     let row = team::get(tx, lead)?;
     Ok(row.map(|row| serde_json::from_str(&row.book)).transpose()?)
@@ -223,7 +227,7 @@ fn apply_command(
     Ok(applied)
 }
 
-/// Returns the event of a change, for the log of the lead.
+/// Returns the event of a change, for the log of the lead. `None` if the change has no event.
 fn event_of(team: &str, response: &TeamResponse) -> Option<DurableEvent> {
     match response {
         TeamResponse::Member { member, .. } => {

@@ -65,11 +65,13 @@ pub(super) struct TeamWaitTarget {
     pub(super) mail_of: Option<String>,
 }
 
+/// Creates the tool `await_tasks`.
 pub(super) fn tool() -> Result<FnTool, ToolSpecError> {
     let tool = tool_fn("await_tasks", DESCRIPTION, wait)?;
     Ok(tool.with_spec(|spec| spec.effect(EffectClass::Transactional)))
 }
 
+/// Returns the results of the runs if they have ended. Otherwise suspends the call until then.
 async fn wait(cx: ToolContext, args: AwaitArgs) -> Result<Value, ToolError> {
     let (context, transactional) =
         (cx.dep::<ChildToolContext>()?, cx.dep::<TransactionalEffects>()?);
@@ -116,6 +118,7 @@ pub(crate) fn wait_for_team(
     cx.wait_for_runs(ChildWait { team, timeout_ms, again: true, ..ChildWait::default() })
 }
 
+/// Converts a timeout to milliseconds.
 fn millis(timeout: Duration) -> u64 {
     u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX)
 }
@@ -126,6 +129,7 @@ pub(super) fn result_for_model(reports: &[ChildResult]) -> Value {
 }
 
 impl ChildWait {
+    /// Parses the arguments of the tool. Fails with an error that lets the model retry the call.
     fn read(args: AwaitArgs) -> Result<Self, ToolError> {
         let AwaitArgs { runs, any, timeout_s } = args;
         if runs.is_empty() || runs.len() > RUNS_MAX {

@@ -56,7 +56,7 @@ pub(crate) fn follow_up_context(
             Some(run) if task.parent_task_id.is_some() => Some(policy(run)?),
             _ => None,
         };
-        let profile = AgentRevision::read(row)?;
+        let profile = AgentRevision::from_row(row)?;
         let policy = profile.policy(&[command.policy.as_ref(), call], ceiling.as_ref())?;
         return Ok(FollowUpContext { command, policy, revision: profile.revision });
     }

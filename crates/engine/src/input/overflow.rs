@@ -120,11 +120,12 @@ fn line(message: &Message) -> String {
     format!("- {}", truncate_chars(&words.join(" "), LINE_CHARS_MAX))
 }
 
-/// Returns the lines of a summary.
+/// Returns the lines of a summary, without its heading.
 fn lines_of(summary: &Message) -> Vec<String> {
     summary.text().lines().filter(|line| line.starts_with("- ")).map(str::to_owned).collect()
 }
 
+/// Returns the text of a summary with its newest lines.
 fn text_of(mut lines: Vec<String>) -> String {
     let is_truncated = lines.len() > LINES_MAX;
     lines.retain(|line| line != MORE);

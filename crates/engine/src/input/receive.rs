@@ -32,6 +32,7 @@ pub(crate) async fn receive(
     receive_in_tx
 }
 
+/// Claims and loads the pending inputs inside a transaction. Fails if another attempt has the run.
 fn receive_in_tx(tx: &mut Tx<'_>, lease: &Lease) -> Result<Vec<ReceivedInput>, EngineError> {
     settle::lock_leased_run(tx, lease)?;
     let rows = input::pending_of_run(tx, lease.run)?;

@@ -55,6 +55,7 @@ impl RoutedInput<'_> {
         Ok(row)
     }
 
+    /// Returns the receipt of a stored input.
     pub(super) fn receipt(
         &self,
         input: &InputRow,
@@ -162,7 +163,7 @@ fn target_state(tx: &mut Tx<'_>, run: &RunRow) -> Result<InputTargetState, Engin
     Ok(InputTargetState::of(run_state(run)?, waiting, takes_steering))
 }
 
-/// Appends an event to a run that has not ended, and stores the run.
+/// Appends an event to a run and saves the run. Does nothing if the run has ended.
 pub(super) fn append_if_live(
     tx: &mut Tx<'_>,
     id: RunId,

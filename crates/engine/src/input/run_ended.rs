@@ -69,6 +69,7 @@ fn roll_back(tx: &mut Tx<'_>, run: &mut RunRow) -> Result<(), EngineError> {
     event::append_event(tx, run, DurableEvent::RolledBack(rolled_back))
 }
 
+/// Stores the state of an input.
 fn settle(tx: &mut Tx<'_>, row: &InputRow, state: InputState) -> Result<(), EngineError> {
     Ok(input::set_state(tx, row.id, state.as_str())?)
 }

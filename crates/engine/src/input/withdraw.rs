@@ -29,6 +29,7 @@ impl Inputs<'_> {
     }
 }
 
+/// Withdraws an unread message inside a transaction. A run that has not begun and has no other message ends.
 pub(crate) fn withdraw(
     tx: &mut Tx<'_>,
     namespace: &Namespace,
@@ -67,6 +68,7 @@ fn is_claimed(tx: &mut Tx<'_>, row: &InputRow) -> Result<bool, EngineError> {
     Ok(waits && (interrupts || is_claimed_by(row, &run)))
 }
 
+/// Returns true if the current attempt of the run has claimed the input.
 fn is_claimed_by(row: &InputRow, run: &RunRow) -> bool {
     run.phase == "leased" && row.claimed_epoch == Some(run.epoch)
 }
@@ -84,7 +86,7 @@ pub(super) fn removable_inputs(
     Ok(removable_inputs)
 }
 
-/// Supersedes an input that is no longer needed.
+/// Marks an input as superseded, because a newer one replaces it.
 pub(crate) fn supersede_input(tx: &mut Tx<'_>, row: InputRow) -> Result<(), EngineError> {
     delete_inputs(tx, vec![row], InputTransition::Superseded, None).map(drop)
 }
@@ -140,6 +142,7 @@ pub(super) fn delete_inputs(
     Ok(orphaned)
 }
 
+/// Applies a transition to an input and stores its state.
 fn set_input_state(
     tx: &mut Tx<'_>,
     row: &InputRow,

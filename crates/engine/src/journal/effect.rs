@@ -29,17 +29,19 @@ const UNKNOWN_HINT: &str =
     "the program was interrupted while this ran: approve to run it again, deny to skip it";
 
 impl RunJournal {
+    /// Writes the start of an effect, and decides whether it may be executed: [`EffectStart`]. For an effect that a
+    /// lost attempt started, recovery decides.
     pub(super) async fn begin_effect(&self, effect: Effect) -> Result<EffectStart, EngineError> {
         match effect {
             Effect::Model { turn, provider, model, cost_max } => {
-                let write = self.begin_model(turn, format!("{provider}/{model}"), cost_max)?;
+                let write = self.start_model_step(turn, format!("{provider}/{model}"), cost_max)?;
                 failpoint!("model.before_begin");
                 self.write(write).await?;
                 failpoint!("model.begun");
                 Ok(EffectStart::Proceed)
             }
             Effect::Compact { turn } => {
-                let write = self.begin_compaction(turn)?;
+                let write = self.start_compaction_step(turn)?;
                 failpoint!("compaction.before_begin");
                 self.write(write).await?;
                 failpoint!("compaction.begun");
@@ -49,7 +51,9 @@ impl RunJournal {
         }
     }
 
-    fn begin_model(
+    /// Registers a model call as in flight and returns the write that starts it with its reservation. A repeated start
+    /// settles the reservation of the lost try.
+    fn start_model_step(
         &self,
         turn: u32,
         name: String,
@@ -102,7 +106,8 @@ impl RunJournal {
         Ok(write)
     }
 
-    fn begin_compaction(&self, turn: u32) -> Result<StepWrite, EngineError> {
+    /// Registers a compaction as in flight and returns the write that starts it.
+    fn start_compaction_step(&self, turn: u32) -> Result<StepWrite, EngineError> {
         let mut state = self.lock();
         let open = state.open.iter().find(|open| open.kind == StepKind::Compact);
         let begun = open.map(|open| open.step);
@@ -133,18 +138,19 @@ impl RunJournal {
         Ok(write)
     }
 
+    /// Checks the approval and the recovery of a tool call, and writes its start if it may be executed.
     async fn begin_tool(&self, effect: ToolEffect) -> Result<EffectStart, EngineError> {
         let status = self.approval_status(&effect).await?;
         if status.changed {
             let refused = RequestError::ApprovalMismatch.to_string();
-            return Ok(EffectStart::AlreadyCommitted(ToolResult::error(&effect.call, refused)));
+            return Ok(EffectStart::UseResult(ToolResult::error(&effect.call, refused)));
         }
         let open = self.lock().open.iter().find(|open| open.matches(&effect)).cloned();
         // A tool that could not determine whether its effect happened also leaves it unknown.
         let lost = open.as_ref().filter(|open| open.lost || effect.outcome_unknown);
-        let probe = match lost.map(|open| self.recovery(&effect, open, &status)) {
+        let probe = match lost.map(|open| self.recovery_of(&effect, open, &status)) {
             None if self.is_restricted_for(effect.class) => {
-                return Ok(EffectStart::AlreadyCommitted(ToolResult::error(
+                return Ok(EffectStart::UseResult(ToolResult::error(
                     &effect.call,
                     RESTRICTED_RESULT,
                 )));
@@ -153,10 +159,7 @@ impl RunJournal {
             Some(EffectRecovery::Probe) => true,
             Some(EffectRecovery::ReportToModel) => {
                 self.lock().restricted = true;
-                return Ok(EffectStart::AlreadyCommitted(ToolResult::error(
-                    &effect.call,
-                    UNKNOWN_RESULT,
-                )));
+                return Ok(EffectStart::UseResult(ToolResult::error(&effect.call, UNKNOWN_RESULT)));
             }
             Some(EffectRecovery::AskPerson) => {
                 let tries = open.as_ref().map_or(0, |open| open.tries);
@@ -170,7 +173,7 @@ impl RunJournal {
                 return Err(EngineError::effect_unknown(&effect.call.name));
             }
         };
-        let write = self.begin_tool_step(&effect, open.as_ref())?;
+        let write = self.start_tool_step(&effect, open.as_ref())?;
         failpoint!("tool.before_begin");
         self.write_concurrent(write).await?;
         failpoint!("tool.begun");
@@ -186,7 +189,8 @@ impl RunJournal {
         self.store.read(move |tx| approval::approval_status(tx, &lease, &effect)).await
     }
 
-    fn recovery(
+    /// Returns the recovery action for a call whose earlier try has an unknown outcome.
+    fn recovery_of(
         &self,
         effect: &ToolEffect,
         open: &StartedStep,
@@ -200,10 +204,12 @@ impl RunJournal {
         class.on_unknown(self.on_unknown)
     }
 
+    /// Returns true if an outcome is unknown in this turn, so that effects of this class must not be executed.
     fn is_restricted_for(&self, class: EffectClass) -> bool {
         self.lock().restricted && !class.allowed_while_restricted()
     }
 
+    /// Creates the request to a person to decide about a call with an unknown outcome.
     fn unknown_effect_request(&self, effect: &ToolEffect, tries: u64) -> ApprovalRequest {
         ApprovalRequest {
             id: self.lock().env.id(),
@@ -216,7 +222,8 @@ impl RunJournal {
         }
     }
 
-    fn begin_tool_step(
+    /// Registers a tool call as in flight and returns the write that starts it, or its next try.
+    fn start_tool_step(
         &self,
         effect: &ToolEffect,
         earlier: Option<&StartedStep>,
@@ -253,6 +260,7 @@ impl RunJournal {
 }
 
 impl StartedStep {
+    /// Returns true if the step is the one of the effect.
     fn matches(&self, effect: &ToolEffect) -> bool {
         self.key.as_ref() == Some(&effect.key)
     }

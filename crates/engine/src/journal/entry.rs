@@ -56,6 +56,7 @@ pub(crate) struct EntryDecodeError {
     problem: String,
 }
 
+/// Encodes the start of a run. Its message is stored separately.
 pub(crate) fn encode_run_started(
     run_started: &RunStarted,
 ) -> Result<EncodedEntry<'_>, serde_json::Error> {
@@ -84,6 +85,7 @@ pub(crate) fn encode_run_started(
     Ok(EncodedEntry { kind: StepKind::Checkpoint, body: serde_json::to_string(&started)?, message })
 }
 
+/// Decodes the start of a run. Fails if its message is missing.
 pub(crate) fn decode_run_started(
     body: &str,
     message: Option<Arc<Message>>,
@@ -108,6 +110,7 @@ pub(crate) fn decode_run_started(
     })
 }
 
+/// Encodes an entry. Its message is stored separately.
 pub(crate) fn encode_entry(entry: &JournalEntry) -> Result<EncodedEntry<'_>, serde_json::Error> {
     let kind = step_kind(entry);
     let (body, message) = match entry {
@@ -131,6 +134,7 @@ pub(crate) fn encode_entry(entry: &JournalEntry) -> Result<EncodedEntry<'_>, ser
     Ok(EncodedEntry { kind, body, message })
 }
 
+/// Decodes an entry of a kind of step. Fails if its message is missing.
 pub(crate) fn decode_entry(
     kind: StepKind,
     body: &str,

@@ -11,7 +11,7 @@ use provost_core::durable::{
 
 use crate::child::join::is_internal_wait;
 
-/// Position of a journal entry in its run.
+/// Turn, step and duration of a journal entry.
 pub(super) struct EntryContext {
     /// Number of the turn.
     pub(super) turn: u32,
@@ -21,8 +21,8 @@ pub(super) struct EntryContext {
     pub(super) elapsed: Option<Duration>,
 }
 
-/// Returns the event of a journal entry, or of the first message of a run (`None`). Returns `None` if the entry has
-/// no event.
+/// Returns the event of a journal entry. `None` as the entry means the first message of a run. Returns `None` if the
+/// entry has no event.
 pub(super) fn event_of(
     entry: Option<&JournalEntry>,
     context: EntryContext,
@@ -81,7 +81,7 @@ pub(super) fn event_of(
     })
 }
 
-/// Returns the cost of a journal entry in millionths, if known.
+/// Returns the cost of a journal entry in millionths. `None` if it has no known cost.
 pub(super) fn cost_micros(entry: Option<&JournalEntry>) -> Option<i64> {
     let cost = match entry {
         Some(

@@ -19,7 +19,7 @@ use crate::worker::lease::Lease;
 /// Entries before the first snapshot.
 const FED_MIN: u64 = 256;
 
-/// Returns true if a snapshot is due after the entry `fed`, where the last snapshot was taken after the entry `last`.
+/// Returns true if a snapshot is due after an entry. `last` is the entry of the last snapshot.
 pub(crate) fn is_due(fed: u64, last: u64) -> bool {
     fed.saturating_sub(last) > last.max(FED_MIN)
 }
@@ -40,7 +40,8 @@ impl RunSnapshot {
         Ok(Self { entry_no: fed, step, body })
     }
 
-    /// Stores the snapshot and removes older ones. Does nothing if another attempt has the run or the entry was lost.
+    /// Stores the snapshot and removes older ones. Does nothing if another attempt has the run, or if the entry was
+    /// not persisted.
     pub(crate) fn put(&self, tx: &mut Tx<'_>, lease: &Lease) -> Result<(), EngineError> {
         let is_leased = run::get(tx, lease.run)?.is_some_and(|row| row.epoch == lease.epoch);
         if !is_leased || !journal::is_committed(tx, lease.run, self.step)? {
@@ -54,8 +55,8 @@ impl RunSnapshot {
     }
 }
 
-/// Returns the newest snapshot of a run up to the entry `until`, with its last entry number. The state machine gets the
-/// id of the continuing run.
+/// Returns the newest snapshot of a run up to the entry `until`, with its last entry number. `None` if there is none.
+/// The state machine gets the id of the continuing run.
 pub(crate) fn latest(
     tx: &mut Tx<'_>,
     run: RunId,

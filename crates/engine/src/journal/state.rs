@@ -70,6 +70,7 @@ pub(crate) struct JournalState {
 }
 
 impl JournalState {
+    /// Creates the state of a run without entries.
     pub(crate) fn new(env: Env) -> Self {
         Self {
             env,
@@ -90,6 +91,7 @@ impl JournalState {
         }
     }
 
+    /// Records a received input, whose message the next user message of the run is.
     pub(crate) fn expect_input(&mut self, input: InputId, id: MessageId, message: Arc<Message>) {
         self.expected.push_back((input, PersistedMessage { id, message }));
     }
@@ -105,7 +107,7 @@ impl JournalState {
         self.open.iter().map(|open| open.step).min().unwrap_or(self.next_step)
     }
 
-    /// Prepares the write that commits a journal entry.
+    /// Returns the write that commits a journal entry, and updates the counters, steps and messages.
     pub(crate) fn commit(
         &mut self,
         encoded: EncodedEntry<'_>,

@@ -92,6 +92,7 @@ pub(crate) struct StepWrite {
 }
 
 impl StepWrite {
+    /// Creates the start of a step.
     pub(crate) fn begin(step: u64, kind: StepKind) -> Self {
         Self {
             step,
@@ -126,11 +127,12 @@ impl StepWrite {
         }
     }
 
+    /// Creates the commit of a step with its journal entry.
     pub(crate) fn commit(step: u64, kind: StepKind, fed: u64, body: StoredText) -> Self {
         Self { fed: Some(fed), body, ..Self::begin(step, kind) }
     }
 
-    /// Returns its durable events.
+    /// Returns the durable events of the write, each with its message.
     fn named_events(&self) -> impl Iterator<Item = NamedEvent<'_>> {
         let message_id = self.message.as_ref().map(|message| message.id);
         self.events.iter().map(move |event| NamedEvent {
@@ -139,7 +141,7 @@ impl StepWrite {
         })
     }
 
-    /// Returns true if the write is progress of the run. A note that every attempt repeats is none.
+    /// Returns true if the write is progress of the run. Reporting the same loss in every attempt is none.
     fn is_progress(&self) -> bool {
         self.fed.is_some() && self.kind != StepKind::Note
     }
@@ -251,6 +253,7 @@ fn apply_write(tx: &mut Tx<'_>, lease: &Lease, write: &StepWrite) -> Result<(), 
     Ok(())
 }
 
+/// Reserves the budget of a model call and inserts the start of the step.
 fn begin(tx: &mut Tx<'_>, lease: &Lease, write: &StepWrite) -> Result<(), EngineError> {
     if write.kind == StepKind::ModelCall {
         let currency = write.currency.as_ref().map(Currency::as_str);
@@ -273,6 +276,7 @@ fn begin(tx: &mut Tx<'_>, lease: &Lease, write: &StepWrite) -> Result<(), Engine
     Ok(())
 }
 
+/// Adds and removes messages of the session. Fails if the session has another revision.
 fn update_session(
     tx: &mut Tx<'_>,
     lease: &Lease,

@@ -26,6 +26,7 @@ pub struct TransactionalEffects {
 }
 
 impl TransactionalEffects {
+    /// Creates an empty collector.
     pub(crate) fn new(store: Store) -> Self {
         Self { store, tx_actions: Mutex::default(), dry_run: tokio::sync::Mutex::default() }
     }
@@ -63,11 +64,12 @@ impl TransactionalEffects {
         Ok(value)
     }
 
-    /// Takes the closures of a call.
+    /// Removes the closures of a call and returns them.
     pub(crate) fn take(&self, key: &EffectKey) -> Vec<TxAction> {
         self.lock().extract_if(.., |(of, _)| of == key).map(|(_, action)| action).collect()
     }
 
+    /// Locks the registered closures.
     fn lock(&self) -> MutexGuard<'_, Vec<(EffectKey, TxAction)>> {
         self.tx_actions.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -104,8 +106,8 @@ impl<T> From<StoreError> for DryRun<T> {
 pub(crate) struct TxActions(pub(crate) Vec<TxAction>);
 
 impl TxActions {
-    /// Runs the closures. Their dry run succeeded; if one fails now, the write fails and the call runs again in the
-    /// next attempt.
+    /// Executes the closures. Their dry run succeeded; if one fails now, the write fails and the call runs again in
+    /// the next attempt.
     pub(crate) fn apply(&self, tx: &mut Tx<'_>) -> Result<(), EngineError> {
         for action in &self.0 {
             action(tx).map_err(|error| match error {

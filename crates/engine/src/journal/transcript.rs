@@ -66,7 +66,9 @@ impl RunJournal {
         let change = self.session_write(&mut state, base, change)?;
         let fed = state.next_entry_no;
         state.next_entry_no += 1;
-        let Some(change) = super::lock(&self.writer).save(fed, change) else { return Ok(()) };
+        let Some(change) = super::lock(&self.writer).add_session_update(fed, change) else {
+            return Ok(());
+        };
         let saved = StoredText::new(transaction::SESSION_SAVED)?;
         let mut write = StepWrite::commit(state.take_step(), StepKind::Note, fed, saved);
         write.session = Some(change);
@@ -77,7 +79,7 @@ impl RunJournal {
         self.enqueue(write, Urgency::Deferred)
     }
 
-    /// Prepares a change of the session: it refers to stored messages by id and stores the others.
+    /// Returns the write of a session change: it refers to stored messages by id and stores the others.
     fn session_write(
         &self,
         state: &mut JournalState,
@@ -105,6 +107,7 @@ impl RunJournal {
     }
 }
 
+/// Converts an error of the engine.
 fn session_error(id: &str, error: EngineError) -> SessionError {
     SessionError::Storage {
         message: format!("session `{id}`"),

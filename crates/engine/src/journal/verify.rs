@@ -49,6 +49,7 @@ impl ReplayReport {
         self.differences.is_empty()
     }
 
+    /// Adds a difference to the report if the values differ.
     fn compare<T: PartialEq + std::fmt::Debug>(&mut self, what: &str, stored: T, replayed: T) {
         if stored != replayed {
             self.differences.push(format!("{what}: stored {stored:?}, replayed {replayed:?}"));
@@ -86,6 +87,7 @@ impl Runs<'_> {
     }
 }
 
+/// Reads all steps of a run.
 fn steps(tx: &mut Tx<'_>, id: RunId) -> Result<Vec<RunStepRow>, EngineError> {
     let mut rows: Vec<RunStepRow> = Vec::new();
     loop {
@@ -98,6 +100,7 @@ fn steps(tx: &mut Tx<'_>, id: RunId) -> Result<Vec<RunStepRow>, EngineError> {
     }
 }
 
+/// Reads all events of a run.
 fn events(tx: &mut Tx<'_>, id: RunId) -> Result<Vec<RunEventRow>, EngineError> {
     let mut rows: Vec<RunEventRow> = Vec::new();
     loop {
@@ -110,8 +113,7 @@ fn events(tx: &mut Tx<'_>, id: RunId) -> Result<Vec<RunEventRow>, EngineError> {
     }
 }
 
-/// Checks that entry numbers are unique, that an ended run has no in-flight step, and that the cost of the run covers
-/// its steps.
+/// Reports duplicate entry numbers, in-flight steps of an ended run, and steps that cost more than the run.
 fn check_steps(
     tx: &mut Tx<'_>,
     row: &RunRow,
@@ -143,6 +145,7 @@ fn check_steps(
     Ok(())
 }
 
+/// Returns the cost of a step in millionths. 0 if it has no known cost.
 fn cost_of(tx: &mut Tx<'_>, step: &RunStepRow) -> Result<i64, EngineError> {
     let kind: StepKind = parse_column(&step.kind)?;
     if !matches!(kind, StepKind::ModelCall | StepKind::Compact | StepKind::Finish) {
@@ -159,7 +162,7 @@ fn cost_of(tx: &mut Tx<'_>, step: &RunStepRow) -> Result<i64, EngineError> {
     Ok(cost.map_or(0, |cost| cost.micros()))
 }
 
-/// Checks that event numbers have no gap and that an ended run has exactly one terminal event, at the end.
+/// Reports gaps in the event numbers, and an ended run without exactly one terminal event at the end.
 fn check_events(
     row: &RunRow,
     events: &[RunEventRow],
@@ -193,7 +196,7 @@ fn check_events(
     Ok(())
 }
 
-/// Checks that each kind of step has as many events as steps.
+/// Reports kinds of steps whose number differs from that of their events.
 fn check_event_counts(events: &[RunEventRow], steps: &[RunStepRow], report: &mut ReplayReport) {
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     for event in events {
@@ -207,7 +210,7 @@ fn check_event_counts(events: &[RunEventRow], steps: &[RunStepRow], report: &mut
     }
 }
 
-/// Checks that the stored result and usage match the state machine.
+/// Reports a stored result or usage that differs from the state machine.
 fn check_result(row: &RunRow, machine: &Run, report: &mut ReplayReport) -> Result<(), EngineError> {
     report.turns = machine.turns();
     report.answer = machine.output().to_owned();

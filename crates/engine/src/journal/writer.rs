@@ -16,45 +16,47 @@ use crate::worker::lease::Lease;
 /// Urgency of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Urgency {
-    /// Sent with the next write, not before it.
+    /// Held back and sent together with the next write. A flush sends it alone.
     WithNext,
-    /// Shares the commit of the next urgent write or flush.
+    /// May share a commit: the store waits a few milliseconds for another job, or until a flush.
     Deferred,
-    /// An effect waits for it.
+    /// Committed without a wait, because an effect waits for it.
     Immediate,
 }
 
 /// Writes of one job. Closed when the store starts the job.
 struct WriteBatch(Mutex<WriteBatchState>);
 
+/// Writes of a batch, and whether the store has taken them.
 struct WriteBatchState {
     writes: Arc<Vec<StepWrite>>,
     taken: bool,
 }
 
 impl WriteBatch {
-    fn of(note: Option<StepWrite>, write: StepWrite) -> Self {
-        let writes = Arc::new(note.into_iter().chain([write]).collect());
+    /// Creates an open batch of a staged write and a write.
+    fn of(staged: Option<StepWrite>, write: StepWrite) -> Self {
+        let writes = Arc::new(staged.into_iter().chain([write]).collect());
         Self(Mutex::new(WriteBatchState { writes, taken: false }))
     }
 
-    /// Adds a write and the note before it. Returns both if the batch is closed.
+    /// Adds a staged write and a write. Returns both if the batch is closed.
     fn join(
         &self,
-        note: Option<StepWrite>,
+        staged: Option<StepWrite>,
         write: StepWrite,
     ) -> Option<(Option<StepWrite>, StepWrite)> {
         let mut state = self.lock();
         if state.taken {
-            return Some((note, write));
+            return Some((staged, write));
         }
-        Arc::make_mut(&mut state.writes).extend(note.into_iter().chain([write]));
+        Arc::make_mut(&mut state.writes).extend(staged.into_iter().chain([write]));
         None
     }
 
-    /// Adds a session change to the last write. Returns it if that write commits another entry or the batch is
-    /// closed.
-    fn save(&self, fed: u64, change: SessionUpdate) -> Option<SessionUpdate> {
+    /// Adds a session change to the last write. Returns the change if that write commits another entry or has a
+    /// change, or if the batch is closed.
+    fn add_session_update(&self, fed: u64, change: SessionUpdate) -> Option<SessionUpdate> {
         let mut state = self.lock();
         if state.taken {
             return Some(change);
@@ -75,12 +77,13 @@ impl WriteBatch {
         Arc::clone(&state.writes)
     }
 
+    /// Locks the writes.
     fn lock(&self) -> MutexGuard<'_, WriteBatchState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// A job that was sent.
+/// A sent job whose result is not known yet.
 #[derive(Clone)]
 pub(super) struct PendingCommit {
     number: u64,
@@ -94,26 +97,27 @@ pub(super) struct JournalWriter {
     /// The last job, if it accepts more writes.
     open: Option<Arc<WriteBatch>>,
     /// State changes of a call, held back until its outcome is written: both are persisted or neither.
-    note: Option<StepWrite>,
+    staged: Option<StepWrite>,
     sent: Vec<PendingCommit>,
     count: u64,
 }
 
 impl JournalWriter {
-    /// Holds a note back for the next write.
-    pub(super) fn stage(&mut self, store: &Store, lease: &Arc<Lease>, note: StepWrite) {
-        self.send_note(store, lease);
-        self.note = Some(note);
+    /// Holds a write back, to send it together with the next one. Sends the write that was held back before.
+    fn stage(&mut self, store: &Store, lease: &Arc<Lease>, staged: StepWrite) {
+        self.send_staged(store, lease);
+        self.staged = Some(staged);
     }
 
-    /// Sends a note without a following write.
-    fn send_note(&mut self, store: &Store, lease: &Arc<Lease>) {
-        if let Some(note) = self.note.take() {
-            self.send(store, lease, note, Urgency::Deferred);
+    /// Sends the write that is held back, if there is one.
+    fn send_staged(&mut self, store: &Store, lease: &Arc<Lease>) {
+        if let Some(staged) = self.staged.take() {
+            self.send(store, lease, staged, Urgency::Deferred);
         }
     }
 
-    /// Adds a write to the last job, or sends it as a new job.
+    /// Adds a write to the last job if the store has not started it; otherwise sends it as a new job. The write that
+    /// is held back precedes it. [`Urgency::WithNext`] holds the write back instead.
     pub(super) fn send(
         &mut self,
         store: &Store,
@@ -121,36 +125,43 @@ impl JournalWriter {
         write: StepWrite,
         urgency: Urgency,
     ) {
+        if urgency == Urgency::WithNext {
+            return self.stage(store, lease, write);
+        }
         let alone = write.can_be_rejected(lease);
-        let note = self.note.take();
+        let staged = self.staged.take();
         let rest = match &self.open {
-            Some(open) if !alone => open.join(note, write),
-            _ => Some((note, write)),
+            Some(open) if !alone => open.join(staged, write),
+            _ => Some((staged, write)),
         };
-        let Some((note, write)) = rest else { return };
-        let batch = Arc::new(WriteBatch::of(note, write));
+        let Some((staged, write)) = rest else { return };
+        let batch = Arc::new(WriteBatch::of(staged, write));
         let (lease, writes) = (Arc::clone(lease), Arc::clone(&batch));
         let job = move |tx: &mut Tx<'_>| transaction::apply_writes(tx, &lease, &writes.take());
-        let written = match urgency {
-            Urgency::Deferred | Urgency::WithNext => store.write_deferred(job),
-            Urgency::Immediate => store.write(job),
+        let written = match urgency == Urgency::Immediate {
+            true => store.write(job),
+            false => store.write_deferred(job),
         };
         self.open = (!alone).then_some(batch);
         self.count += 1;
         self.sent.push(PendingCommit { number: self.count, urgency, written: written.shared() });
     }
 
-    /// Adds a session change to the write of the previous entry. Returns it if that write is already running.
-    pub(super) fn save(&self, fed: u64, change: SessionUpdate) -> Option<SessionUpdate> {
+    /// Adds a session change to the write of the previous entry. Returns the change if that write is already running.
+    pub(super) fn add_session_update(
+        &self,
+        fed: u64,
+        change: SessionUpdate,
+    ) -> Option<SessionUpdate> {
         match &self.open {
-            Some(open) => open.save(fed, change),
+            Some(open) => open.add_session_update(fed, change),
             None => Some(change),
         }
     }
 
     /// Requests an immediate commit of all sent jobs. Returns the jobs without a known result.
     pub(super) fn start_flush(&mut self, store: &Store, lease: &Arc<Lease>) -> Vec<PendingCommit> {
-        self.send_note(store, lease);
+        self.send_staged(store, lease);
         if self.sent.iter().any(|sent| sent.urgency == Urgency::Deferred) {
             store.flush();
         }
@@ -197,21 +208,29 @@ mod tests {
     }
 
     #[test]
-    fn a_change_of_the_session_joins_the_feed_before_it_until_the_writer_has_come() {
+    fn a_session_change_joins_the_previous_entry_until_the_batch_is_taken() {
         let commits =
             |fed| StepWrite::commit(fed, StepKind::ToolCall, fed, StoredText::Inline("{}".into()));
         let batch = WriteBatch::of(None, commits(3));
-        assert_eq!(batch.save(5, change()), Some(change()), "another feed is in between");
-        assert_eq!(batch.save(4, change()), None);
-        assert_eq!(batch.save(4, change()), Some(change()), "it has one already");
+        assert_eq!(
+            batch.add_session_update(5, change()),
+            Some(change()),
+            "another entry is in between"
+        );
+        assert_eq!(batch.add_session_update(4, change()), None);
+        assert_eq!(batch.add_session_update(4, change()), Some(change()), "it has one already");
         let written = batch.take();
         assert!(written[0].saved && written[0].session == Some(change()));
 
         let batch = WriteBatch::of(None, commits(3));
         batch.join(None, StepWrite::begin(4, StepKind::ModelCall));
-        assert_eq!(batch.save(4, change()), Some(change()), "what begins feeds nothing");
+        assert_eq!(
+            batch.add_session_update(4, change()),
+            Some(change()),
+            "the start of a step commits no entry"
+        );
         let batch = WriteBatch::of(None, commits(3));
         batch.take();
-        assert_eq!(batch.save(4, change()), Some(change()), "it is on its way");
+        assert_eq!(batch.add_session_update(4, change()), Some(change()), "the batch was taken");
     }
 }

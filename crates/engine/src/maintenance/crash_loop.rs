@@ -28,7 +28,7 @@ impl Default for CrashLoopGuard {
     }
 }
 
-/// Returns the time before which nothing is claimed, if the service is in a crash loop.
+/// Returns the time before which nothing may be claimed. `None` if the service is in no crash loop.
 pub(crate) async fn check_crash_loop(
     shared: &EngineInner,
 ) -> Result<Option<Timestamp>, EngineError> {
@@ -40,7 +40,8 @@ pub(crate) async fn check_crash_loop(
     Ok(until)
 }
 
-/// Returns the end of the crash loop: the time at which fewer than the maximum of crashes are recent.
+/// Returns the end of the crash loop: the time at which fewer than the maximum of crashes are recent. `None` if there
+/// is none.
 fn guarded_until(tx: &mut Tx<'_>, guard: CrashLoopGuard) -> Result<Option<Timestamp>, EngineError> {
     let since = tx.now().before(guard.window);
     // A worker that was dropped in a living process is no crash, and several workers of one process are one crash.

@@ -33,6 +33,7 @@ struct LossContext {
 }
 
 impl LossContext {
+    /// Creates the facts of a lost worker. Its crash history comes from the run.
     fn new(shared: &EngineInner, is_proven_dead: bool) -> Self {
         let on_unknown = shared.options.on_unknown;
         let loss = LostWorkerContext {
@@ -78,6 +79,7 @@ pub(crate) async fn reclaim_dead_workers(shared: &EngineInner) -> Result<(), Eng
     Ok(())
 }
 
+/// Reclaims all runs of a dead worker and marks the worker as stopped.
 async fn reclaim_worker(shared: &EngineInner, dead: WorkerId) -> Result<(), EngineError> {
     let owned =
         shared.store.read(move |tx| Ok::<_, EngineError>(run::leased_by(tx, dead)?)).await?;
@@ -177,6 +179,7 @@ fn recover(
     }
 }
 
+/// Requeues a run whose worker was lost, and counts the crash. Steps in flight get an unknown outcome.
 fn requeue_lost(
     tx: &mut Tx<'_>,
     row: &mut Locked<RunRow>,
@@ -197,6 +200,7 @@ fn requeue_lost(
     queue::refresh(tx, &row.namespace, &row.session_id)
 }
 
+/// Returns the steps of a run without an outcome.
 fn open_steps(tx: &mut Tx<'_>, id: RunId) -> Result<Vec<InFlightStep>, EngineError> {
     let mut open = Vec::new();
     for row in run_step::open(tx, id)? {

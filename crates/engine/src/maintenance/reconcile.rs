@@ -9,7 +9,7 @@ use crate::engine::EngineInner;
 use crate::error::EngineError;
 use crate::submit::queue;
 
-/// Recounts running runs, marks ready runs, and sets missing timers.
+/// Corrects the counters of running runs, the marks of ready runs, and missing timers. Logs each correction.
 pub(crate) async fn reconcile(shared: &EngineInner) -> Result<(), EngineError> {
     let repaired = shared.store.write(|tx| {
         let classes = execution_class::recount(tx)?;
@@ -23,6 +23,7 @@ pub(crate) async fn reconcile(shared: &EngineInner) -> Result<(), EngineError> {
     repair_timers(shared).await
 }
 
+/// Marks the runs that should be ready, and only those.
 async fn repair_ready(shared: &EngineInner) -> Result<(), EngineError> {
     let found = shared
         .store
@@ -42,6 +43,7 @@ async fn repair_ready(shared: &EngineInner) -> Result<(), EngineError> {
     Ok(())
 }
 
+/// Sets the missing timers of delayed runs.
 async fn repair_timers(shared: &EngineInner) -> Result<(), EngineError> {
     let found = shared
         .store

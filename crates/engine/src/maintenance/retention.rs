@@ -71,6 +71,7 @@ impl Maintenance<'_> {
     }
 }
 
+/// Removes all rows whose retention period has passed, and logs their numbers.
 pub(crate) async fn run_retention(shared: &EngineInner) -> Result<(), EngineError> {
     let removed = enforce_retention(shared).await?;
     if removed != RetentionReport::default() {
@@ -79,6 +80,7 @@ pub(crate) async fn run_retention(shared: &EngineInner) -> Result<(), EngineErro
     Ok(())
 }
 
+/// Removes all rows whose retention period has passed. Returns their numbers.
 async fn enforce_retention(shared: &EngineInner) -> Result<RetentionReport, EngineError> {
     let RetentionPolicy { runs, events, approvals, records } = shared.options.retention;
     let mut removed = RetentionReport::default();
@@ -129,6 +131,7 @@ async fn in_batches(
     }
 }
 
+/// Removes the tasks that ended before the period, each in a transaction of its own. Returns their number.
 async fn remove_tasks(shared: &EngineInner, period: Duration) -> Result<u64, EngineError> {
     let mut removed = 0;
     let mut after: Option<TaskId> = None;
@@ -147,7 +150,7 @@ async fn remove_tasks(shared: &EngineInner, period: Duration) -> Result<u64, Eng
     }
 }
 
-/// Removes a task, if it is still removable. Returns the number of removed tasks.
+/// Removes a task with its runs. Returns 1, or 0 if the task is not removable any more.
 fn remove_task(tx: &mut Tx<'_>, id: TaskId, period: Duration) -> Result<u64, EngineError> {
     let before = tx.now().before(period);
     let Some(row) = task::get(tx, id)? else { return Ok(0) };
@@ -178,6 +181,7 @@ fn inline_tool_results(tx: &mut Tx<'_>, id: MessageId) -> Result<(), EngineError
     Ok(())
 }
 
+/// Removes the events of runs that ended before the period, except the last one of each. Returns their number.
 async fn remove_events(shared: &EngineInner, period: Duration) -> Result<u64, EngineError> {
     let mut removed = 0;
     loop {
@@ -199,6 +203,7 @@ async fn remove_events(shared: &EngineInner, period: Duration) -> Result<u64, En
     }
 }
 
+/// Removes a batch of messages to which no row refers. Returns their number.
 async fn remove_messages(shared: &EngineInner) -> Result<u64, EngineError> {
     let found = shared.store.read(|tx| {
         let before = tx.now().before(REMNANT_RETENTION);

@@ -90,6 +90,7 @@ async fn fire_due(shared: &EngineInner) -> Result<Option<Timestamp>, EngineError
     shared.store.read(|tx| Ok::<_, EngineError>(schedule::next_due(tx)?)).await
 }
 
+/// Returns the due times of a schedule that are not skipped, and the time after them.
 fn plan(row: &ScheduleRow, now: Timestamp) -> Result<FirePlan, EngineError> {
     let times = schedule_times(row)?;
     let Some(first) = row.next_at.map(|next| times.tick_of(next)) else {
@@ -156,13 +157,14 @@ fn command_of(
     Ok(command)
 }
 
-/// Returns the task, if it has not ended.
+/// Returns the task if it has not ended, otherwise `None`.
 fn unfinished(tx: &mut Tx<'_>, task: Option<TaskId>) -> Result<Option<TaskId>, EngineError> {
     let Some(id) = task else { return Ok(None) };
     let Some(row) = task::get(tx, id)? else { return Ok(None) };
     Ok((!parse_column::<TaskState>(&row.state)?.is_terminal()).then_some(id))
 }
 
+/// Cancels the current run of a task.
 fn cancel_task(tx: &mut Tx<'_>, id: TaskId) -> Result<(), EngineError> {
     let current = task::get(tx, id)?.and_then(|task| task.current_run_id);
     if let Some(row) = current.map(|id| run::lock(tx, id)).transpose()?.flatten() {

@@ -60,6 +60,7 @@ impl DueTimer {
         Ok((timers.chain(deadlines).collect(), wait))
     }
 
+    /// Applies the timer or the deadline.
     fn fire(&self, tx: &mut Tx<'_>) -> Result<(), EngineError> {
         match self {
             Self::Timer(timer) => fire(tx, timer),
@@ -71,6 +72,7 @@ impl DueTimer {
         }
     }
 
+    /// Moves a timer that failed, so that it does not block the others.
     fn postpone(&self, tx: &mut Tx<'_>) -> Result<(), EngineError> {
         let at = tx.now().after(RETRY_DELAY);
         match self {
@@ -81,7 +83,7 @@ impl DueTimer {
     }
 }
 
-/// Fires all due timers. Returns the time until the next query.
+/// Applies all due timers. A timer that fails is postponed. Returns the time until the next query.
 pub(crate) async fn fire_due(shared: &EngineInner) -> Result<Duration, EngineError> {
     loop {
         let (due, wait) = shared.store.read(DueTimer::find).await?;
@@ -144,6 +146,7 @@ fn time_out_in_queue(tx: &mut Tx<'_>, id: RunId) -> Result<(), EngineError> {
     }
 }
 
+/// Cancels a run whose deadline has passed. Does nothing if it has ended.
 fn cancel_overdue(tx: &mut Tx<'_>, row: Locked<RunRow>) -> Result<(), EngineError> {
     if !run_state(&row)?.is_terminal() {
         cancel::cancel(tx, row, OutcomeCode::DeadlineExceeded)?;

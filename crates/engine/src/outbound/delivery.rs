@@ -76,7 +76,8 @@ struct DeliveryRequestFields {
     routing: RoutingContext,
 }
 
-/// Creates the delivery of a run's answer, if the task requested it.
+/// Creates the delivery of a run's answer. Does nothing if the task did not request one, or the run has no answer to
+/// deliver.
 pub(crate) fn create_delivery(
     tx: &mut Tx<'_>,
     run: &RunRow,
@@ -141,6 +142,7 @@ fn answer_message(tx: &mut Tx<'_>, run: &RunRow, text: &str) -> Result<MessageId
     Ok(id)
 }
 
+/// Returns a delivery. Fails if the namespace has none with this id.
 fn find(
     tx: &mut Tx<'_>,
     namespace: &Namespace,
@@ -150,6 +152,7 @@ fn find(
     row.ok_or_else(|| EngineError::not_found("delivery", id))
 }
 
+/// Returns a delivery, locked. Fails if the namespace has none with this id.
 fn lock(
     tx: &mut Tx<'_>,
     namespace: &Namespace,
@@ -159,6 +162,7 @@ fn lock(
     delivery::lock(tx, id)?.ok_or_else(|| EngineError::not_found("delivery", id))
 }
 
+/// Makes a delivery due again inside a transaction, with a new generation, key and deadline.
 fn retry(
     tx: &mut Tx<'_>,
     namespace: &Namespace,

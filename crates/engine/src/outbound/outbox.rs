@@ -109,6 +109,7 @@ async fn publish_due(shared: &EngineInner, bus: &dyn Bus) -> Result<usize, Engin
     Ok(count)
 }
 
+/// Returns the time of the next attempt after `tries` failed ones.
 fn next_try(now: Timestamp, tries: u64) -> Timestamp {
     let doublings = u32::try_from(tries.saturating_sub(1)).unwrap_or(u32::MAX);
     now.after(RETRIES.wait(doublings))

@@ -56,7 +56,8 @@ pub struct Webhook {
 }
 
 impl Webhook {
-    fn read(row: WebhookRow) -> Result<Self, EngineError> {
+    /// Parses a stored webhook.
+    fn from_row(row: WebhookRow) -> Result<Self, EngineError> {
         Ok(Self {
             id: row.id,
             namespace: row.namespace,
@@ -100,15 +101,15 @@ impl Webhooks<'_> {
                 cursor_pos: run_event::last_pos(tx)?,
             };
             row.insert(tx)?;
-            Webhook::read(row)
+            Webhook::from_row(row)
         });
         write.await
     }
 
-    /// Returns a webhook.
+    /// Returns a webhook. Fails if the namespace has none with this id.
     pub async fn get(self, namespace: &Namespace, id: WebhookId) -> Result<Webhook, EngineError> {
         let namespace = namespace.clone();
-        self.engine.store().read(move |tx| Webhook::read(find(tx, &namespace, id)?)).await
+        self.engine.store().read(move |tx| Webhook::from_row(find(tx, &namespace, id)?)).await
     }
 
     /// Lists the webhooks of a namespace, oldest first, after an id.
@@ -122,7 +123,7 @@ impl Webhooks<'_> {
         let rows = self.engine.store().read(move |tx| {
             Ok::<_, EngineError>(webhook::list(tx, namespace.as_str(), after, limit)?)
         });
-        let webhooks = rows.await?.into_iter().map(Webhook::read).collect::<Result<_, _>>()?;
+        let webhooks = rows.await?.into_iter().map(Webhook::from_row).collect::<Result<_, _>>()?;
         Ok(Page::new(webhooks, limit, |webhook: &Webhook| webhook.id))
     }
 
@@ -147,7 +148,7 @@ impl Webhooks<'_> {
                 _ => {}
             }
             row.save(tx)?;
-            Webhook::read(row.into_row())
+            Webhook::from_row(row.into_row())
         });
         write.await
     }
@@ -201,6 +202,7 @@ impl Webhooks<'_> {
     }
 }
 
+/// Returns a webhook. Fails if the namespace has none with this id.
 fn find(tx: &mut Tx<'_>, namespace: &Namespace, id: WebhookId) -> Result<WebhookRow, EngineError> {
     let row = webhook::find(tx, namespace.as_str(), id)?;
     row.ok_or_else(|| EngineError::not_found("webhook", id))

@@ -42,6 +42,7 @@ impl Tasks<'_> {
     }
 }
 
+/// Withdraws the inputs of a task, cancels its runs and all descendants.
 fn cancel_task(
     tx: &mut Tx<'_>,
     namespace: &Namespace,
@@ -67,7 +68,7 @@ fn cancel_task(
     Ok(found)
 }
 
-/// Cancels a run.
+/// Cancels a run of the namespace and its children with an outcome code.
 pub(crate) fn cancel_run(
     tx: &mut Tx<'_>,
     namespace: &Namespace,
@@ -79,6 +80,7 @@ pub(crate) fn cancel_run(
     cancel(tx, row, code)
 }
 
+/// Ends a run that no worker executes. Otherwise records the request, cancels the children and signals the worker.
 pub(crate) fn cancel(
     tx: &mut Tx<'_>,
     mut row: Locked<RunRow>,

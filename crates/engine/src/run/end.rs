@@ -43,7 +43,7 @@ pub(crate) struct RunEnd {
 }
 
 impl RunEnd {
-    /// End of a completed run.
+    /// Returns the end of a completed run.
     pub(crate) fn ok(result: Arc<SerializedResult>) -> Self {
         Self {
             event: RunTransition::Succeeded,
@@ -54,7 +54,7 @@ impl RunEnd {
         }
     }
 
-    /// End of a run for a reason with an outcome code.
+    /// Returns the end of a run for a reason with an outcome code.
     pub(crate) fn with_code(code: OutcomeCode, detail: impl Into<String>) -> Self {
         let status = code.run_status().unwrap_or(RunStatus::Error);
         Self {
@@ -67,8 +67,8 @@ impl RunEnd {
     }
 }
 
-/// Ends the attempt that leases a run: releases its lease and its slot. The caller then requeues, parks or ends the
-/// run.
+/// Ends the attempt that leases a run: records its outcome, releases its lease and its slot. The caller then requeues,
+/// parks or ends the run.
 pub(crate) fn release_attempt(
     tx: &mut Tx<'_>,
     run: &mut Locked<RunRow>,
@@ -185,8 +185,8 @@ pub(crate) fn release_session(tx: &mut Tx<'_>, run: &RunRow) -> Result<(), Engin
     Ok(())
 }
 
-/// Updates the task of an ended run: it continues with its next message or ends. No other code moves a task at the
-/// end of a run.
+/// Adds the cost of an ended run to its task, and moves the task: it continues with its next message or ends. No other
+/// code moves a task at the end of a run.
 fn update_task_after_run(
     tx: &mut Tx<'_>,
     run: &RunRow,

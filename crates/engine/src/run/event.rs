@@ -23,7 +23,7 @@ pub(crate) fn append_event(
     append_events(tx, run, &[event])
 }
 
-/// Like [`append_event`], for several events.
+/// Appends several events to a stored run like [`append_event`].
 pub(crate) fn append_events(
     tx: &mut Tx<'_>,
     run: &mut RunRow,

@@ -119,6 +119,7 @@ impl Runs<'_> {
     }
 }
 
+/// Creates a fork inside a transaction. A repeated idempotency key returns the stored receipt.
 fn fork(
     tx: &mut Tx<'_>,
     namespace: &Namespace,
@@ -305,6 +306,7 @@ fn shared_entries(
     Ok(entries)
 }
 
+/// Returns the row of the fork's task, with the request of the original task.
 fn new_task(
     tx: &mut Tx<'_>,
     point: &ForkPoint,
@@ -349,6 +351,7 @@ fn new_task(
     })
 }
 
+/// Inserts the first input and the run of a fork.
 fn start(
     tx: &mut Tx<'_>,
     task: &mut Locked<TaskRow>,

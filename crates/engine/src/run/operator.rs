@@ -43,6 +43,8 @@ impl Runs<'_> {
     }
 }
 
+/// Resumes a run inside a transaction and resets its counts of crashes and failures. Fails if it does not wait for an
+/// operator.
 fn resume(tx: &mut Tx<'_>, namespace: &Namespace, id: RunId, by: &str) -> Result<(), EngineError> {
     let mut row = run::lock_in(tx, namespace.as_str(), id)?
         .ok_or_else(|| EngineError::not_found("run", id))?;
@@ -59,6 +61,7 @@ fn resume(tx: &mut Tx<'_>, namespace: &Namespace, id: RunId, by: &str) -> Result
     approval::resume_run(tx, &mut row)
 }
 
+/// Creates the error of a run in a state that does not permit the command.
 fn refused(row: &RunRow, event: &'static str) -> EngineError {
     let status = parse_column::<RunStatus>(&row.status).ok();
     let from = status.map_or("unknown", RunStatus::as_str);

@@ -61,7 +61,8 @@ pub(crate) enum SettleResult {
     WriteLost,
 }
 
-/// Settles an attempt.
+/// Applies the outcome of an attempt to its run: ends, parks or requeues it. Stores nothing if an earlier write of the
+/// attempt was lost. Fails if another attempt has the run.
 pub(crate) fn settle(
     tx: &mut Tx<'_>,
     lease: &Lease,
@@ -79,6 +80,8 @@ pub(crate) fn settle(
     Ok(SettleResult::Done)
 }
 
+/// Applies the outcome of an attempt to its locked run. A completed result wins over a cancellation, and a
+/// cancellation over an interruption.
 fn settle_locked(
     tx: &mut Tx<'_>,
     row: &mut Locked<RunRow>,
@@ -180,6 +183,8 @@ struct AttemptFailure<'a> {
     retry_after: Option<Duration>,
 }
 
+/// Schedules a retry of a failed run. Without retries left, parks the run for an operator or ends it, as its policy
+/// says.
 fn fail(
     tx: &mut Tx<'_>,
     row: &mut Locked<RunRow>,
@@ -212,7 +217,8 @@ fn fail(
     queue::refresh(tx, &row.namespace, &row.session_id)
 }
 
-/// Parks a run for an operator: its retries are exhausted, and its policy is to pause instead of ending it.
+/// Parks a run for an operator, because its retries are exhausted and its policy is to pause instead of ending it.
+/// Releases its lease and session.
 pub(crate) fn park_for_operator(
     tx: &mut Tx<'_>,
     row: &mut Locked<RunRow>,

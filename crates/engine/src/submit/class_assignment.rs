@@ -59,12 +59,13 @@ impl ClassAssignment {
     ) -> Result<Self, EngineError> {
         let namespace: Namespace = crate::run::lifecycle::parse_column(&task.namespace)?;
         let row = agent::get(tx, &task.namespace, &task.agent, task.agent_revision)?;
-        let profile = row.map(AgentRevision::read).transpose()?;
+        let profile = row.map(AgentRevision::from_row).transpose()?;
         let queue_timeout = profile.as_ref().map(queue_timeout).transpose()?.flatten();
         let class = ClassParts { namespace: &namespace, agent: &task.agent, lane, policy };
         Self::in_class(tx, &class, queue_timeout)
     }
 
+    /// Returns the assignment to a class. Creates the class if it does not exist.
     fn in_class(
         tx: &mut Tx<'_>,
         class: &ClassParts<'_>,
@@ -91,6 +92,7 @@ impl ClassAssignment {
     }
 }
 
+/// Returns the queue timeout that the agent sets. `None` means no limit.
 fn queue_timeout(profile: &AgentRevision) -> Result<Option<Duration>, EngineError> {
     Ok(AgentTimeouts::of(&profile.config)?.queue())
 }

@@ -31,6 +31,7 @@ pub enum ConcurrencyScope {
 }
 
 impl ConcurrencyScope {
+    /// Returns the stored name of the scope.
     fn scope(&self) -> String {
         match self {
             Self::Namespace(namespace) => format!("namespace:{namespace}"),
@@ -92,6 +93,7 @@ impl ExecutionClasses<'_> {
     }
 }
 
+/// Fails if a target is too large.
 fn check_target(target: u64) -> Result<(), EngineError> {
     if target <= TARGET_MAX {
         return Ok(());
@@ -101,7 +103,8 @@ fn check_target(target: u64) -> Result<(), EngineError> {
     Err(RequestError::invalid("target", problem, fix).into())
 }
 
-/// Acquires a slot for a run that is about to be claimed. Returns `false` if none is free.
+/// Takes a slot of the run's class and of its concurrency limits. Returns `false`, and takes none, if one of them is
+/// full or the circuit breaker is open.
 pub(crate) fn acquire_slot(tx: &mut Tx<'_>, run: &RunRow, turn: u64) -> Result<bool, EngineError> {
     if !execution_class::acquire_slot(tx, &run.class_key, turn)? && !admit(tx, run, turn)? {
         return Ok(false);
@@ -131,11 +134,12 @@ fn admit(tx: &mut Tx<'_>, run: &RunRow, turn: u64) -> Result<bool, EngineError> 
     Ok(true)
 }
 
+/// Converts a number. A larger one becomes the maximum.
 fn count(number: u64) -> u32 {
     u32::try_from(number).unwrap_or(u32::MAX)
 }
 
-/// Releases the slot of a run, and reports the outcome of its attempt to the circuit breaker.
+/// Frees the slots of a run, and reports the outcome of its attempt to the circuit breaker.
 pub(crate) fn release_slot(
     tx: &mut Tx<'_>,
     run: &RunRow,

@@ -27,6 +27,7 @@ pub(crate) struct IdempotencyRecord {
     prefix: &'static str,
 }
 
+/// A stored response, or a stored rejection.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum CachedResponse<T> {
@@ -129,6 +130,7 @@ impl IdempotencyRecord {
         Ok(None)
     }
 
+    /// Returns the row of a key without a response.
     fn row(&self, tx: &Tx<'_>, scope: &str, key: &str) -> IdempotencyRow {
         IdempotencyRow {
             namespace: self.namespace.clone(),
@@ -182,6 +184,7 @@ impl IdempotencyRecord {
         self.store(tx, &answer, Validity::For(REJECTION_RETENTION))
     }
 
+    /// Stores a response under all keys.
     fn store(&self, tx: &mut Tx<'_>, result: &str, validity: Validity) -> Result<(), EngineError> {
         let (task_id, expires) = match validity {
             Validity::Task(task) => (Some(task), None),

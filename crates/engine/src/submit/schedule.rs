@@ -86,6 +86,7 @@ pub struct Schedule {
     pub jitter_ms: u64,
 }
 
+/// Returns the default time zone.
 fn utc() -> String {
     "UTC".to_owned()
 }
@@ -188,11 +189,13 @@ impl Schedules<'_> {
     }
 }
 
+/// Returns a schedule. Fails if the namespace has none with this id.
 fn find(tx: &mut Tx<'_>, namespace: &Namespace, id: &str) -> Result<ScheduleRow, EngineError> {
     let row = schedule::get(tx, namespace.as_str(), id)?;
     row.ok_or_else(|| EngineError::not_found("schedule", id))
 }
 
+/// Inserts or replaces a schedule inside a transaction, and keeps its next time if its times are unchanged.
 fn put(
     tx: &mut Tx<'_>,
     namespace: &Namespace,
@@ -253,6 +256,7 @@ fn first_time(row: &ScheduleRow, now: Timestamp) -> Result<Option<Timestamp>, En
     Ok(next.map(|tick| times.delayed(tick)))
 }
 
+/// Pauses or resumes a schedule inside a transaction. Times that passed during a pause are skipped.
 fn pause(
     tx: &mut Tx<'_>,
     namespace: &Namespace,
@@ -275,6 +279,7 @@ fn pause(
     state(&row)
 }
 
+/// Parses the times of a stored schedule.
 pub(crate) fn schedule_times(row: &ScheduleRow) -> Result<ScheduleTimes, EngineError> {
     let timing = serde_json::from_str(&row.timing)?;
     let jitter = Duration::from_millis(row.jitter_ms);
@@ -282,6 +287,7 @@ pub(crate) fn schedule_times(row: &ScheduleRow) -> Result<ScheduleTimes, EngineE
     Ok(ScheduleTimes::new(&timing, &row.zone, row.created, jitter, &name)?)
 }
 
+/// Converts the row of a schedule.
 fn state(row: &ScheduleRow) -> Result<ScheduleState, EngineError> {
     let schedule = Schedule {
         id: row.id.clone(),
@@ -302,11 +308,13 @@ fn state(row: &ScheduleRow) -> Result<ScheduleState, EngineError> {
     })
 }
 
+/// Parses the overlap policy of a stored schedule.
 pub(crate) fn overlap_of(row: &ScheduleRow) -> Result<OverlapPolicy, EngineError> {
     Ok(serde_json::from_value(row.overlap.as_str().into())?)
 }
 
 impl Schedule {
+    /// Fails if the id, the times or the task request are invalid.
     fn check(&self) -> Result<(), EngineError> {
         let legal = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
         if self.id.is_empty() || self.id.len() > ID_CHARS_MAX || !self.id.chars().all(legal) {

@@ -45,7 +45,7 @@ pub(crate) struct ClaimContext {
     pub(crate) not_before: Option<Timestamp>,
 }
 
-/// Claims up to `max` runs, but none of `except`.
+/// Claims up to `max` runs, none of `except`, and returns their leases. Empty if none can be claimed.
 pub(crate) fn claim(
     tx: &mut Tx<'_>,
     context: &ClaimContext,
@@ -83,7 +83,7 @@ pub(crate) fn has_claimable_run(
     Ok(next(tx, context, except)?.is_some())
 }
 
-/// Returns the next run to claim that is none of `except`.
+/// Returns the next run to claim that is none of `except`. `None` if none can be claimed.
 fn next(
     tx: &mut Tx<'_>,
     context: &ClaimContext,
@@ -171,6 +171,7 @@ fn claim_run(
     Ok(lease)
 }
 
+/// Inserts the row of a started attempt.
 fn insert_attempt(
     tx: &mut Tx<'_>,
     lease: &Lease,

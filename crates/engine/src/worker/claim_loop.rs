@@ -35,6 +35,7 @@ struct AttemptHost {
 }
 
 impl ClaimLoop {
+    /// Creates the loop with the capacity of the engine's options.
     pub(super) fn new(
         shared: &Arc<EngineInner>,
         worker: WorkerId,
@@ -77,6 +78,7 @@ impl ClaimLoop {
         }
     }
 
+    /// Returns true if a run can be claimed, or if that cannot be determined.
     async fn has_claimable_run(&self) -> bool {
         let (context, except) = (self.context.clone(), live_runs(&self.host.shared));
         let waiting =
@@ -107,6 +109,7 @@ impl ClaimLoop {
 }
 
 impl AttemptHost {
+    /// Registers the attempt of a lease and executes it in a task of its own.
     fn start(self: &Arc<Self>, lease: Lease, permit: OwnedSemaphorePermit) {
         let live = Arc::new(RunningAttempt::new(lease, &self.shared.live_events));
         self.shared.attempts().insert(live.lease.run, Arc::clone(&live));

@@ -24,6 +24,7 @@ struct OwnedRun {
     must_stop: bool,
 }
 
+/// Names the columns of leased runs.
 fn owned_runs(rows: Vec<(RunId, u64, bool)>) -> Vec<OwnedRun> {
     rows.into_iter().map(|(run, epoch, must_stop)| OwnedRun { run, epoch, must_stop }).collect()
 }

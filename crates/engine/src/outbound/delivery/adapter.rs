@@ -25,6 +25,7 @@ pub struct DeliveryTarget {
 }
 
 impl DeliveryTarget {
+    /// Copies the destination of a response.
     pub(super) fn of(target: &ReplyTarget<'_>) -> Self {
         Self {
             channel: target.channel.to_owned(),

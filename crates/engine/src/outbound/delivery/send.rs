@@ -146,6 +146,7 @@ fn claim(
     Ok(jobs)
 }
 
+/// Sends a claimed delivery and records the result.
 async fn deliver(shared: &EngineInner, job: Arc<ClaimedDelivery>) -> Result<(), EngineError> {
     failpoint!("delivery.claimed");
     let sent = send(shared, &job).await;

@@ -78,6 +78,7 @@ impl Webhooks<'_> {
     }
 }
 
+/// Returns the deliveries of the next events of a webhook, without storing them.
 fn batch(
     tx: &mut Tx<'_>,
     webhook: WebhookRow,

@@ -74,7 +74,7 @@ impl Webhooks<'_> {
         if next.is_none_or(|next| next > now) {
             return Ok(Vec::new());
         }
-        let claimed = self.engine.store().write(move |tx| take(tx, claim)).await;
+        let claimed = self.engine.store().write(move |tx| claim_due_deliveries(tx, claim)).await;
         failpoint!("webhook.claimed");
         claimed
     }
@@ -96,7 +96,8 @@ impl Webhooks<'_> {
     }
 }
 
-fn take(
+/// Claims due deliveries inside a transaction. Each webhook has at most `per_webhook` deliveries in flight.
+fn claim_due_deliveries(
     tx: &mut Tx<'_>,
     claim: WebhookClaimLimits,
 ) -> Result<Vec<ClaimedWebhookDelivery>, EngineError> {
@@ -128,6 +129,8 @@ fn take(
     Ok(claimed)
 }
 
+/// Records the result of a claimed delivery inside a transaction: it is delivered, retried or abandoned. If the
+/// endpoint is gone, the webhook is disabled. `None` if another sender has claimed it since.
 fn record_result(
     tx: &mut Tx<'_>,
     post: &WebhookDeliveryRow,

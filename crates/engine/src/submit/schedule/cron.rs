@@ -81,11 +81,12 @@ struct Field {
 }
 
 impl Field {
+    /// Parses a comma-separated field into a set of bits.
     fn parse(self, text: &str) -> Result<u64, String> {
         text.split(',').try_fold(0, |set, item| Ok(set | self.item(item)?))
     }
 
-    /// Parses `*`, `5` or `1-5`, optionally with a step such as `*/15`.
+    /// Parses `*`, `5` or `1-5`, optionally with a step such as `*/15`, into a set of bits.
     fn item(self, text: &str) -> Result<u64, String> {
         let wrong = || format!("`{}` is not a {}", bounded(text), self.name);
         let (range, step) = match text.split_once('/') {
@@ -106,6 +107,7 @@ impl Field {
         Ok((from..=to).step_by(step as usize).fold(0, |set, number| set | 1 << number))
     }
 
+    /// Parses a number or a name. `None` if it is out of range.
     fn number(self, text: &str) -> Option<u32> {
         let lower = text.to_ascii_lowercase();
         if let Some(place) = self.names.iter().position(|name| *name == lower) {
@@ -117,12 +119,13 @@ impl Field {
     }
 }
 
+/// Truncates a text for an error message.
 fn bounded(text: &str) -> String {
     first_chars(text, 32).to_owned()
 }
 
 impl Cron {
-    /// Returns the first time after a moment, in the local time of the zone.
+    /// Returns the first time after a moment, in the local time of the zone. `None` if there is none.
     pub(super) fn next_after(&self, after: Timestamp, zone: &TimeZone) -> Option<Timestamp> {
         let mut local = zone.to_datetime(after);
         let last_year = local.year().saturating_add(YEARS_MAX);
@@ -163,12 +166,14 @@ impl Cron {
         None
     }
 
+    /// Returns true if the expression contains the date. If both day fields are restricted, one of them suffices.
     fn has_day(&self, date: Date) -> bool {
         let day = has(self.days, date.day());
         let weekday = has(self.weekdays, date.weekday().to_sunday_zero_offset());
         if self.either_day { day || weekday } else { day && weekday }
     }
 
+    /// Returns the first hour and minute of the expression from this time on. `None` if the day has none left.
     fn next_time(&self, hour: i8, minute: i8) -> Option<(i8, i8)> {
         let minute_in = |from: i8| (from..60).find(|minute| has(self.minutes, *minute));
         if has(self.hours, hour)
@@ -181,6 +186,7 @@ impl Cron {
     }
 }
 
+/// Returns true if the set contains the number.
 fn has(set: u64, number: i8) -> bool {
     set & (1 << number) != 0
 }

@@ -48,6 +48,7 @@ pub(crate) struct ScheduleTimes {
     delay: Duration,
 }
 
+/// Validated times.
 #[derive(Debug, Clone)]
 enum ParsedSpec {
     Cron(Cron),
