@@ -132,7 +132,7 @@ impl Engine {
         });
         let items: Result<Vec<_>, _> =
             rows.await?.into_iter().map(AgentRevision::from_row).collect();
-        Ok(Page::new(items?, limit, |profile| profile.name.clone()))
+        Ok(Page::new(items?, limit, |revision| revision.name.clone()))
     }
 
     /// Stores a new revision of an agent with the change. Runs that were submitted before keep their revision. A

@@ -46,15 +46,15 @@ use crate::worker::lease::Lease;
 /// tools.
 pub trait AgentProvider: Send + Sync + 'static {
     /// Builds the agent of one run attempt. The engine replaces its guard services by its own.
-    fn build(&self, profile: &AgentRevision, lease: &Lease) -> Result<Agent, EngineError>;
+    fn build(&self, revision: &AgentRevision, lease: &Lease) -> Result<Agent, EngineError>;
 }
 
 impl<F> AgentProvider for F
 where
     F: Fn(&AgentRevision, &Lease) -> Result<Agent, EngineError> + Send + Sync + 'static,
 {
-    fn build(&self, profile: &AgentRevision, lease: &Lease) -> Result<Agent, EngineError> {
-        self(profile, lease)
+    fn build(&self, revision: &AgentRevision, lease: &Lease) -> Result<Agent, EngineError> {
+        self(revision, lease)
     }
 }
 

@@ -135,7 +135,7 @@ pub(crate) struct NewTask<'a> {
 
 /// Agent revision of a new task, and the class of its first run.
 pub(crate) struct TaskAgent<'a> {
-    pub(crate) profile: &'a AgentRevision,
+    pub(crate) revision: &'a AgentRevision,
     pub(crate) class: &'a ClassAssignment,
 }
 
@@ -179,11 +179,11 @@ fn create_in_session(
     let NewTask { namespace, message, parent, .. } = new;
     let command = message.command;
     let agent = command.agent.as_deref().or(session.as_ref().and_then(|row| row.agent.as_deref()));
-    let profile = agent::resolve(tx, namespace, agent)?;
+    let revision = agent::resolve(tx, namespace, agent)?;
     let parent_policy = parent.as_ref().map(|parent| &parent.policy);
-    let policy = profile.policy(&[command.policy.as_ref()], parent_policy)?;
-    let class = ClassAssignment::new(tx, namespace, &profile, command.lane.as_deref(), &policy)?;
-    insert_task(tx, new, &TaskAgent { profile: &profile, class: &class }, session)
+    let policy = revision.policy(&[command.policy.as_ref()], parent_policy)?;
+    let class = ClassAssignment::new(tx, namespace, &revision, command.lane.as_deref(), &policy)?;
+    insert_task(tx, new, &TaskAgent { revision: &revision, class: &class }, session)
 }
 
 /// Inserts a task with its first input and its first run. Creates a session if none is given.
@@ -194,9 +194,9 @@ pub(crate) fn insert_task(
     session: Option<SessionRow>,
 ) -> Result<SubmitReceipt, EngineError> {
     let (now, command, parent) = (tx.now(), new.message.command, new.parent.as_ref());
-    let TaskAgent { profile, class } = *agent;
-    let session = session::open(tx, new, session, &profile.name)?;
-    let mut task = task_row(tx, new, profile, session)?.insert_locked(tx)?;
+    let TaskAgent { revision, class } = *agent;
+    let session = session::open(tx, new, session, &revision.name)?;
+    let mut task = task_row(tx, new, revision, session)?.insert_locked(tx)?;
     set_budget(tx, &task, command)?;
     let assignment = input::InputAssignment {
         mode: command.queue_mode.unwrap_or_default(),
@@ -221,7 +221,7 @@ pub(crate) fn insert_task(
     };
     let run = create_run(tx, &mut task, &start, std::slice::from_ref(&input))?;
     queue::refresh(tx, &run.namespace, &run.session_id)?;
-    if sibling.is_none() && approval::requires_start_approval(&profile.config) {
+    if sibling.is_none() && approval::requires_start_approval(&revision.config) {
         approval::request_start_approval(tx, run.id, ApprovalSettings::new(new.ids.approval))?;
     }
     Ok(SubmitReceipt {
@@ -238,7 +238,7 @@ pub(crate) fn insert_task(
 fn task_row(
     tx: &Tx<'_>,
     new: &NewTask<'_>,
-    profile: &AgentRevision,
+    revision: &AgentRevision,
     session: String,
 ) -> Result<TaskRow, EngineError> {
     let (now, command) = (tx.now(), new.message.command);
@@ -246,8 +246,8 @@ fn task_row(
     Ok(TaskRow {
         id: new.ids.task,
         namespace: new.namespace.to_string(),
-        agent: profile.name.clone(),
-        agent_revision: profile.revision,
+        agent: revision.name.clone(),
+        agent_revision: revision.revision,
         session_id: session,
         parent_task_id: new.parent.as_ref().map(|parent| parent.task),
         state: TaskState::accepted(delayed).as_str().to_owned(),

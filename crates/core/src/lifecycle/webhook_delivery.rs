@@ -10,7 +10,7 @@ use crate::usage::limits::{WEBHOOK_RETRY_DELAY, WEBHOOK_RETRY_DELAY_MAX, WEBHOOK
 
 string_enum! {
     /// State of a webhook delivery.
-    WebhookDeliveryState, "a state of a post" {
+    WebhookDeliveryState, "a state of a webhook delivery" {
         /// Waits to be sent.
         Pending = "pending",
         /// A sender is sending it.
@@ -24,7 +24,7 @@ string_enum! {
 
 string_enum! {
     /// Transition of a webhook delivery.
-    WebhookDeliveryTransition, "an event of a post" {
+    WebhookDeliveryTransition, "an event of a webhook delivery" {
         /// A sender claims it, possibly from a lost sender. The endpoint recognizes a repetition by its id.
         Sending = "sending",
         /// The endpoint accepted it.
@@ -50,7 +50,7 @@ impl WebhookDeliveryState {
             (Self::Pending | Self::Sending, E::Abandoned) => Self::Failed,
             _ => {
                 return Err(InvalidTransition {
-                    machine: "webhook post",
+                    machine: "webhook delivery",
                     from: self.as_str(),
                     transition: event.as_str(),
                     terminal: false,

@@ -42,12 +42,12 @@ impl AgentRevisionCache {
             Ok::<_, EngineError>(agent::get(tx, namespace, name, *revision)?)
         });
         let row = row.await?.ok_or_else(|| EngineError::not_found("agent", &key.name))?;
-        let profile = Arc::new(AgentRevision::from_row(row)?);
+        let revision = Arc::new(AgentRevision::from_row(row)?);
         let mut cache = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if cache.len() >= CACHED_MAX {
             cache.clear();
         }
-        cache.insert(key, Arc::clone(&profile));
-        Ok(profile)
+        cache.insert(key, Arc::clone(&revision));
+        Ok(revision)
     }
 }

@@ -95,14 +95,14 @@ async fn prepare(
     let RestoredRun { machine, message, revision, mut journal, agent, .. } = loaded;
     let owners = shared_state::owners(lease, loaded.user.as_deref());
     journal.user = loaded.user;
-    let profile = shared.agent_revisions.get(&shared.store, agent).await?;
+    let agent_revision = shared.agent_revisions.get(&shared.store, agent).await?;
     let budgeted = !lease.budgets.is_empty();
     let store = shared.store.clone();
     let journal =
         RunJournal::new(store, Arc::clone(lease), journal, shared.options.on_unknown, budgeted);
     let journal = Arc::new(journal);
     live.write_to(&journal);
-    let agent = shared.agents.build(&profile, lease)?;
+    let agent = shared.agents.build(&agent_revision, lease)?;
     let agent = match &child_origin {
         Some(child_origin) => child_origin.agent(&agent)?,
         None => agent,
@@ -153,7 +153,8 @@ async fn prepare(
         Some(extra) => builder.hook(AdditionalInstructions(extra)),
         None => builder,
     };
-    let timers = drive::AttemptTimers::new(AgentTimeouts::of(&profile.config)?, &shared.options);
+    let timers =
+        drive::AttemptTimers::new(AgentTimeouts::of(&agent_revision.config)?, &shared.options);
     Ok(PreparedAttempt { builder, journal, timers, span })
 }
 

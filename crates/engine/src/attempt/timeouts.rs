@@ -76,16 +76,16 @@ mod tests {
     }
 
     #[test]
-    fn a_profile_sets_clocks_and_zero_is_no_limit() {
+    fn configured_timeouts_apply_and_zero_is_no_limit() {
         let options = EngineOptions {
             attempt_timeout: Some(Duration::from_secs(9)),
             ..EngineOptions::default()
         };
-        let clocks = AgentTimeouts::of(&config(json!({"clocks": {"queue_ms": 5}}))).unwrap();
-        assert_eq!(clocks.queue(), Some(Duration::from_millis(5)));
-        assert_eq!(clocks.attempt(&options), Some(Duration::from_secs(9)));
-        let clocks = AgentTimeouts::of(&config(json!({"clocks": {"attempt_ms": 0}}))).unwrap();
-        assert_eq!(clocks.attempt(&options), None);
+        let timeouts = AgentTimeouts::of(&config(json!({"clocks": {"queue_ms": 5}}))).unwrap();
+        assert_eq!(timeouts.queue(), Some(Duration::from_millis(5)));
+        assert_eq!(timeouts.attempt(&options), Some(Duration::from_secs(9)));
+        let timeouts = AgentTimeouts::of(&config(json!({"clocks": {"attempt_ms": 0}}))).unwrap();
+        assert_eq!(timeouts.attempt(&options), None);
         assert_eq!(AgentTimeouts::of(&config(json!({}))).unwrap(), AgentTimeouts::default());
     }
 

@@ -280,7 +280,7 @@ impl SpawnBatch {
                     sibling: Some(SiblingPosition { index: request.index, is_deferred }),
                 }),
             };
-            let agent = TaskAgent { profile: &defaults.profile, class: &defaults.class };
+            let agent = TaskAgent { revision: &defaults.revision, class: &defaults.class };
             submit::insert_task(tx, &new, &agent, /*session*/ None)?;
             events.push(DurableEvent::ChildStarted(durable::ChildStarted::OfCall {
                 run: id,
@@ -317,11 +317,11 @@ impl SpawnBatch {
     ) -> Result<ChildDefaults, EngineError> {
         let row = agent::get(tx, &parent.namespace, &parent.agent, parent.agent_revision)?;
         let missing = || EngineError::not_found("agent", &parent.agent);
-        let profile = AgentRevision::from_row(row.ok_or_else(missing)?)?;
+        let revision = AgentRevision::from_row(row.ok_or_else(missing)?)?;
         let ceiling = policy(parent)?;
-        let own = profile.policy(&[], Some(&ceiling))?;
-        let class = ClassAssignment::new(tx, namespace, &profile, Some(lane), &own)?;
-        Ok(ChildDefaults { profile, class, ceiling })
+        let own = revision.policy(&[], Some(&ceiling))?;
+        let class = ClassAssignment::new(tx, namespace, &revision, Some(lane), &own)?;
+        Ok(ChildDefaults { revision, class, ceiling })
     }
 
     /// Returns the lane of the children. A parked parent's class must keep slots for them, so each depth has its own
@@ -405,7 +405,7 @@ impl SpawnBatch {
 
 /// Values that the children of one call share.
 struct ChildDefaults {
-    profile: AgentRevision,
+    revision: AgentRevision,
     class: ClassAssignment,
     /// Policy of the parent.
     ceiling: ExecutionPolicy,

@@ -56,9 +56,9 @@ pub(crate) fn follow_up_context(
             Some(run) if task.parent_task_id.is_some() => Some(policy(run)?),
             _ => None,
         };
-        let profile = AgentRevision::from_row(row)?;
-        let policy = profile.policy(&[command.policy.as_ref(), call], ceiling.as_ref())?;
-        return Ok(FollowUpContext { command, policy, revision: profile.revision });
+        let revision = AgentRevision::from_row(row)?;
+        let policy = revision.policy(&[command.policy.as_ref(), call], ceiling.as_ref())?;
+        return Ok(FollowUpContext { command, policy, revision: revision.revision });
     }
     let missing = || EngineError::not_found("agent", &task.agent);
     let policy = policy(&last.ok_or_else(missing)?)?;

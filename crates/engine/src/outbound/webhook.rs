@@ -184,13 +184,14 @@ impl Webhooks<'_> {
         self,
         namespace: &Namespace,
         id: WebhookId,
-        post: WebhookDeliveryId,
+        delivery: WebhookDeliveryId,
     ) -> Result<WebhookDeliveryRow, EngineError> {
         let namespace = namespace.clone();
         let write = self.engine.store().write(move |tx| {
             find(tx, &namespace, id)?;
-            let row = webhook_delivery::lock(tx, post)?.filter(|row| row.webhook_id == id);
-            let mut row = row.ok_or_else(|| EngineError::not_found("webhook post", post))?;
+            let row = webhook_delivery::lock(tx, delivery)?.filter(|row| row.webhook_id == id);
+            let mut row =
+                row.ok_or_else(|| EngineError::not_found("webhook delivery", delivery))?;
             transition(&mut row, WebhookDeliveryTransition::Resent)?;
             let now = tx.now();
             (row.tries, row.next_at, row.updated) = (0, now, now);

@@ -41,12 +41,12 @@ impl ClassAssignment {
     pub(crate) fn new(
         tx: &mut Tx<'_>,
         namespace: &Namespace,
-        profile: &AgentRevision,
+        revision: &AgentRevision,
         lane: Option<&str>,
         policy: &ExecutionPolicy,
     ) -> Result<Self, EngineError> {
-        let queue_timeout = queue_timeout(profile)?;
-        let class = ClassParts { namespace, agent: &profile.name, lane, policy };
+        let queue_timeout = queue_timeout(revision)?;
+        let class = ClassParts { namespace, agent: &revision.name, lane, policy };
         Self::in_class(tx, &class, queue_timeout)
     }
 
@@ -59,8 +59,8 @@ impl ClassAssignment {
     ) -> Result<Self, EngineError> {
         let namespace: Namespace = crate::run::lifecycle::parse_column(&task.namespace)?;
         let row = agent::get(tx, &task.namespace, &task.agent, task.agent_revision)?;
-        let profile = row.map(AgentRevision::from_row).transpose()?;
-        let queue_timeout = profile.as_ref().map(queue_timeout).transpose()?.flatten();
+        let revision = row.map(AgentRevision::from_row).transpose()?;
+        let queue_timeout = revision.as_ref().map(queue_timeout).transpose()?.flatten();
         let class = ClassParts { namespace: &namespace, agent: &task.agent, lane, policy };
         Self::in_class(tx, &class, queue_timeout)
     }
@@ -93,6 +93,6 @@ impl ClassAssignment {
 }
 
 /// Returns the queue timeout that the agent sets. `None` means no limit.
-fn queue_timeout(profile: &AgentRevision) -> Result<Option<Duration>, EngineError> {
-    Ok(AgentTimeouts::of(&profile.config)?.queue())
+fn queue_timeout(revision: &AgentRevision) -> Result<Option<Duration>, EngineError> {
+    Ok(AgentTimeouts::of(&revision.config)?.queue())
 }

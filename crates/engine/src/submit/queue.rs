@@ -89,8 +89,8 @@ fn deadline_after(tx: &mut Tx<'_>, before: &RunRow) -> Result<Option<Timestamp>,
 
 /// Returns the queue timeout that the agent of a run sets.
 fn queue_timeout(tx: &mut Tx<'_>, run: &RunRow) -> Result<Option<Duration>, EngineError> {
-    let profile = agent::get(tx, &run.namespace, &run.agent, run.agent_revision)?;
-    let profile = profile.map(AgentRevision::from_row).transpose()?;
-    let clocks = profile.map(|profile| AgentTimeouts::of(&profile.config)).transpose()?;
-    Ok(clocks.and_then(AgentTimeouts::queue))
+    let revision = agent::get(tx, &run.namespace, &run.agent, run.agent_revision)?;
+    let revision = revision.map(AgentRevision::from_row).transpose()?;
+    let timeouts = revision.map(|revision| AgentTimeouts::of(&revision.config)).transpose()?;
+    Ok(timeouts.and_then(AgentTimeouts::queue))
 }

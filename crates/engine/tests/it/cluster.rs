@@ -245,7 +245,7 @@ impl Cluster {
         self
     }
 
-    /// Stores an agent's profile.
+    /// Stores the configuration of an agent.
     pub(crate) async fn agent(&self, name: &str, config: Value) {
         let config: AgentConfig = serde_json::from_value(config).unwrap();
         self.engine.put_agent(&self.namespace, name, None, config).await.unwrap();

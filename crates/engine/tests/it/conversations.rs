@@ -177,9 +177,9 @@ fn answer(request: &ChatRequest, _call: usize) -> ScriptedTurn {
 fn agents(
     mind: Arc<Mind>,
 ) -> impl Fn(&AgentRevision, &Lease) -> Result<Agent, EngineError> + Send + Sync + 'static {
-    move |profile, _| {
+    move |revision, _| {
         let model = TalkModel { script: ScriptedModel::from_fn(answer), mind: Arc::clone(&mind) };
-        let prompt = profile.config.system_prompt.clone().unwrap_or_default();
+        let prompt = revision.config.system_prompt.clone().unwrap_or_default();
         let builder = Agent::builder("talker", model).instructions(prompt);
         let builder = builder.tool(tool("hold", &mind)).tool(tool("next", &mind));
         let builder = builder.tool(tool("guarded", &mind));

@@ -94,18 +94,18 @@ async fn each_webhook_is_told_of_its_namespace_and_its_kinds_from_its_beginning(
     fan_out(engine).await;
     assert_eq!(fan_out(engine).await, 0, "nothing is told twice");
     let told = deliveries(&conversation, &all).await;
-    let of_run = told.iter().filter(|post| post.event_key.starts_with(&run.id.to_string()));
+    let of_run = told.iter().filter(|delivery| delivery.event_key.starts_with(&run.id.to_string()));
     assert_eq!(of_run.count() as u64, run.next_seq - 1);
     let bodies: Vec<_> =
-        deliveries(&conversation, &ends).await.into_iter().map(|post| post.body).collect();
+        deliveries(&conversation, &ends).await.into_iter().map(|delivery| delivery.body).collect();
     assert_eq!(bodies.iter().filter(|body| body.starts_with("chat finished")).count(), 1);
     assert!(bodies.iter().all(|body| body.contains("finished")), "{bodies:?}");
-    assert!(!told.iter().any(|post| post.body == "early accepted 1"), "it was before");
+    assert!(!told.iter().any(|delivery| delivery.body == "early accepted 1"), "it was before");
     let of_others = engine
         .webhooks()
         .deliveries(&foreign, theirs.id, WebhookDeliveryFilter::default(), 9)
         .await;
-    assert!(of_others.unwrap().items.iter().any(|post| post.body == "chat accepted 1"));
+    assert!(of_others.unwrap().items.iter().any(|delivery| delivery.body == "chat accepted 1"));
     for refused in [
         engine.webhooks().get(ns, theirs.id).await.err(),
         engine.webhooks().delete(ns, theirs.id).await.err(),
@@ -130,15 +130,15 @@ async fn each_webhook_is_told_of_its_namespace_and_its_kinds_from_its_beginning(
 async fn a_post_is_tried_for_a_day_with_one_id_and_can_be_sent_again() {
     let conversation = Conversation::simulated().await;
     let (webhook, mut claimed) = one_post(&conversation).await;
-    let (engine, ns, id) = (&conversation.engine, &conversation.namespace, claimed.post.id);
+    let (engine, ns, id) = (&conversation.engine, &conversation.namespace, claimed.delivery.id);
     assert_eq!(claimed.url, "http://one");
     let began = conversation.env.now();
     let mut tries = 1;
     let last = loop {
-        assert_eq!((claimed.post.id, claimed.post.tries), (id, tries));
+        assert_eq!((claimed.delivery.id, claimed.delivery.tries), (id, tries));
         assert_eq!(engine.webhooks().claim(CLAIM).await.unwrap(), [], "somebody has it");
         let settled =
-            engine.webhooks().record_result(&claimed.post, failed(503)).await.unwrap().unwrap();
+            engine.webhooks().record_result(&claimed.delivery, failed(503)).await.unwrap().unwrap();
         if settled.state != "pending" {
             break settled;
         }
@@ -154,13 +154,16 @@ async fn a_post_is_tried_for_a_day_with_one_id_and_can_be_sent_again() {
     assert_eq!(engine.webhooks().due_at().await.unwrap(), None);
     engine.webhooks().redeliver(ns, webhook.id, id).await.unwrap();
     let again = engine.webhooks().claim(CLAIM).await.unwrap().remove(0);
-    assert_eq!((again.post.id, again.post.tries, &again.post.body), (id, 1, &last.body));
+    assert_eq!(
+        (again.delivery.id, again.delivery.tries, &again.delivery.body),
+        (id, 1, &last.body)
+    );
     let busy = engine.webhooks().redeliver(ns, webhook.id, id).await.unwrap_err();
     assert_eq!(busy.code(), "illegal_transition", "it is being sent");
-    let late = engine.webhooks().record_result(&claimed.post, failed(500)).await.unwrap();
+    let late = engine.webhooks().record_result(&claimed.delivery, failed(500)).await.unwrap();
     assert_eq!(late, None, "what an earlier sender says does not count any more");
     let sent = WebhookDeliveryResult::Delivered { status: 204 };
-    let sent = engine.webhooks().record_result(&again.post, sent).await.unwrap().unwrap();
+    let sent = engine.webhooks().record_result(&again.delivery, sent).await.unwrap().unwrap();
     assert_eq!(
         (sent.state.as_str(), sent.last_status, sent.last_error),
         ("delivered", Some(204), None)
@@ -181,14 +184,20 @@ async fn a_lost_sender_is_replaced_when_its_claim_ends() {
     let (_, lost) = one_post(&conversation).await;
     conversation.env.advance(CLAIM.duration);
     let taken = conversation.engine.webhooks().claim(CLAIM).await.unwrap().remove(0);
-    assert_eq!((taken.post.id, taken.post.tries), (lost.post.id, 2));
+    assert_eq!((taken.delivery.id, taken.delivery.tries), (lost.delivery.id, 2));
     let sent = WebhookDeliveryResult::Delivered { status: 200 };
     assert_eq!(
-        conversation.engine.webhooks().record_result(&lost.post, sent.clone()).await.unwrap(),
+        conversation.engine.webhooks().record_result(&lost.delivery, sent.clone()).await.unwrap(),
         None
     );
     assert!(
-        conversation.engine.webhooks().record_result(&taken.post, sent).await.unwrap().is_some()
+        conversation
+            .engine
+            .webhooks()
+            .record_result(&taken.delivery, sent)
+            .await
+            .unwrap()
+            .is_some()
     );
 }
 
@@ -198,8 +207,8 @@ async fn an_address_that_wants_no_more_is_told_nothing_until_it_is_enabled() {
     let (webhook, claimed) = one_post(&conversation).await;
     let (engine, ns) = (&conversation.engine, &conversation.namespace);
     let gone = WebhookDeliveryResult::Gone { status: 410 };
-    let post = engine.webhooks().record_result(&claimed.post, gone).await.unwrap().unwrap();
-    assert_eq!((post.state.as_str(), post.last_status), ("failed", Some(410)));
+    let delivery = engine.webhooks().record_result(&claimed.delivery, gone).await.unwrap().unwrap();
+    assert_eq!((delivery.state.as_str(), delivery.last_status), ("failed", Some(410)));
     assert!(engine.webhooks().get(ns, webhook.id).await.unwrap().disabled.is_some());
     conversation.accept("chat", "missed").await;
     assert_eq!(fan_out(engine).await, 0);
@@ -221,13 +230,13 @@ async fn a_slow_address_does_not_take_the_place_of_others() {
     fan_out(engine).await;
     let few = WebhookClaimLimits { limit: 4, per_webhook: 2, duration: Duration::from_secs(60) };
     let first = engine.webhooks().claim(few).await.unwrap();
-    assert!(first.len() == 2 && first.iter().all(|one| one.post.webhook_id == slow.id));
+    assert!(first.len() == 2 && first.iter().all(|one| one.delivery.webhook_id == slow.id));
     assert_eq!(engine.webhooks().claim(few).await.unwrap(), []);
     let quick = engine.webhooks().create(ns, hook("http://quick", &[])).await.unwrap();
     conversation.accept("more", "hello").await;
     fan_out(engine).await;
     let second = engine.webhooks().claim(few).await.unwrap();
-    assert_eq!(second.iter().map(|one| one.post.webhook_id).collect::<Vec<_>>(), [quick.id]);
+    assert_eq!(second.iter().map(|one| one.delivery.webhook_id).collect::<Vec<_>>(), [quick.id]);
 }
 
 /// An engine on a directory, without a worker.
@@ -248,12 +257,12 @@ async fn open(dir: &Path) -> Engine {
 /// Sends what is due: each post is a line in a file.
 async fn send_all(engine: &Engine, dir: &Path) {
     fan_out(engine).await;
-    for ClaimedWebhookDelivery { post, .. } in engine.webhooks().claim(CLAIM).await.unwrap() {
+    for ClaimedWebhookDelivery { delivery, .. } in engine.webhooks().claim(CLAIM).await.unwrap() {
         let mut sent = std::fs::read_to_string(dir.join("sent")).unwrap_or_default();
-        sent += &format!("{} {}\n", post.id, post.event_key);
+        sent += &format!("{} {}\n", delivery.id, delivery.event_key);
         std::fs::write(dir.join("sent"), sent).unwrap();
         let outcome = WebhookDeliveryResult::Delivered { status: 200 };
-        engine.webhooks().record_result(&post, outcome).await.unwrap();
+        engine.webhooks().record_result(&delivery, outcome).await.unwrap();
     }
 }
 

@@ -128,7 +128,7 @@ struct DeliveryClient {
 impl DeliveryClient {
     async fn deliver(&self, engine: &Engine, claimed: ClaimedWebhookDelivery) {
         let result = self.send(&claimed).await;
-        let delivery = &claimed.post;
+        let delivery = &claimed.delivery;
         match engine.webhooks().record_result(delivery, result).await {
             Ok(_) => {}
             // When the claim expires, the delivery is sent again with the same id.
@@ -147,7 +147,7 @@ impl DeliveryClient {
         let Ok(url) = claimed.url.parse::<Url>() else {
             return failed("the URL of the webhook is invalid");
         };
-        let delivery = &claimed.post;
+        let delivery = &claimed.delivery;
         let (id, seconds) = (delivery.id.to_string(), self.env.now().as_millis() / 1000);
         let signature = self.key.derive(delivery.webhook_id).sign(&id, seconds, &delivery.body);
         let mut request = NetRequest::post(url, delivery.body.clone(), Instant::now() + TIMEOUT)

@@ -30,7 +30,7 @@ pub struct WebhookClaimLimits {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClaimedWebhookDelivery {
     /// The delivery.
-    pub post: WebhookDeliveryRow,
+    pub delivery: WebhookDeliveryRow,
     /// URL of the endpoint.
     pub url: String,
 }
@@ -82,12 +82,12 @@ impl Webhooks<'_> {
     /// Records the result of a claimed delivery. Returns `None` if another sender has claimed it since.
     pub async fn record_result(
         self,
-        post: &WebhookDeliveryRow,
+        delivery: &WebhookDeliveryRow,
         outcome: WebhookDeliveryResult,
     ) -> Result<Option<WebhookDeliveryRow>, EngineError> {
         failpoint!("webhook.sent");
-        let (post, chance) = (post.clone(), self.engine.inner.env.random_unit());
-        self.engine.store().write(move |tx| record_result(tx, &post, &outcome, chance)).await
+        let (delivery, chance) = (delivery.clone(), self.engine.inner.env.random_unit());
+        self.engine.store().write(move |tx| record_result(tx, &delivery, &outcome, chance)).await
     }
 
     /// Returns the time of the next due delivery. `None` if there is none.
@@ -114,16 +114,18 @@ fn claim_due_deliveries(
         if free == 0 {
             continue;
         }
-        for mut post in webhook_delivery::lock_due(tx, webhook.id, free)? {
-            transition(&mut post, WebhookDeliveryTransition::Sending)?;
-            post.tries += 1;
-            post.claimed_until = Some(until);
+        for mut delivery in webhook_delivery::lock_due(tx, webhook.id, free)? {
+            transition(&mut delivery, WebhookDeliveryTransition::Sending)?;
+            delivery.tries += 1;
+            delivery.claimed_until = Some(until);
             // The delivery of a lost sender is due again when its claim expires.
-            post.next_at = until;
-            post.updated = tx.now();
-            post.save(tx)?;
-            claimed
-                .push(ClaimedWebhookDelivery { post: post.into_row(), url: webhook.url.clone() });
+            delivery.next_at = until;
+            delivery.updated = tx.now();
+            delivery.save(tx)?;
+            claimed.push(ClaimedWebhookDelivery {
+                delivery: delivery.into_row(),
+                url: webhook.url.clone(),
+            });
         }
     }
     Ok(claimed)
@@ -133,15 +135,15 @@ fn claim_due_deliveries(
 /// endpoint is gone, the webhook is disabled. `None` if another sender has claimed it since.
 fn record_result(
     tx: &mut Tx<'_>,
-    post: &WebhookDeliveryRow,
+    delivery: &WebhookDeliveryRow,
     outcome: &WebhookDeliveryResult,
     chance: f64,
 ) -> Result<Option<WebhookDeliveryRow>, EngineError> {
     let is_own_claim = |row: &Locked<WebhookDeliveryRow>| {
         row.state == WebhookDeliveryState::Sending.as_str()
-            && (row.tries, row.claimed_until) == (post.tries, post.claimed_until)
+            && (row.tries, row.claimed_until) == (delivery.tries, delivery.claimed_until)
     };
-    let Some(mut row) = webhook_delivery::lock(tx, post.id)?.filter(is_own_claim) else {
+    let Some(mut row) = webhook_delivery::lock(tx, delivery.id)?.filter(is_own_claim) else {
         return Ok(None);
     };
     let now = tx.now();

@@ -26,9 +26,9 @@ pub(super) fn agents(
     rooms: Arc<Rooms>,
     answer: Arc<Answer>,
 ) -> impl Fn(&AgentRevision, &Lease) -> Result<Agent, EngineError> + Send + Sync + 'static {
-    move |profile, _| {
+    move |revision, _| {
         if rooms.broken.load(Ordering::SeqCst) {
-            let (agent, problem) = (profile.name.clone(), "its place is gone".to_owned());
+            let (agent, problem) = (revision.name.clone(), "its place is gone".to_owned());
             return Err(EngineError::Agent { agent, problem });
         }
         let (answer, is_recorded) = (Arc::clone(&answer), Arc::clone(&rooms));
