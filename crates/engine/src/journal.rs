@@ -168,7 +168,7 @@ impl RunJournal {
             return Err(EngineError::Stopping);
         }
         write.after = self.last_unflushed_step();
-        if write.fed.is_some() {
+        if write.entry_no.is_some() {
             self.last_step.store(write.step, Ordering::Release);
         }
         let mut writer = lock(&self.writer);
@@ -258,17 +258,17 @@ impl Journal for RunJournal {
     }
 
     fn checkpoint(&self, run: &Run) {
-        let fed = {
+        let entry_no = {
             let mut state = self.lock();
-            let fed = state.next_entry_no.saturating_sub(1);
-            if !snapshot::is_due(fed, state.snapshot_entry_no) {
+            let entry_no = state.next_entry_no.saturating_sub(1);
+            if !snapshot::is_due(entry_no, state.snapshot_entry_no) {
                 return;
             }
-            state.snapshot_entry_no = fed;
-            fed
+            state.snapshot_entry_no = entry_no;
+            entry_no
         };
         let lease = Arc::clone(&self.lease);
-        match RunSnapshot::new(run, fed, self.last_step.load(Ordering::Acquire)) {
+        match RunSnapshot::new(run, entry_no, self.last_step.load(Ordering::Acquire)) {
             // The run does not depend on the snapshot.
             Ok(snapshot) => self.store.write_deferred(move |tx| snapshot.put(tx, &lease)).detach(),
             Err(error) => {

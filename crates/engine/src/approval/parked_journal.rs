@@ -18,7 +18,7 @@ pub(crate) fn append_while_parked(
     journal_entry: &JournalEntry,
 ) -> Result<(), EngineError> {
     let encoded = entry::encode_entry(journal_entry)?;
-    let fed = journal::next_entry_no(tx, run.id)?;
+    let entry_no = journal::next_entry_no(tx, run.id)?;
     let result = match journal_entry {
         JournalEntry::ToolFinished { result, .. } => Some(result),
         _ => None,
@@ -37,7 +37,7 @@ pub(crate) fn append_while_parked(
         step,
         kind: encoded.kind.as_str(),
         epoch: run.epoch,
-        fed,
+        entry_no,
         begun: open.is_some(),
         call_id: result.map(|result| result.call_id.as_str()),
         name: result.map(|result| result.name.as_str()),

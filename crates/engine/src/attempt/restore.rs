@@ -149,40 +149,40 @@ pub(crate) fn rebuild(
     journal: &mut JournalState,
 ) -> Result<Option<Run>, EngineError> {
     let mut sources = sources(tx, run, until)?;
-    let (mut machine, mut fed) = (None, 0);
+    let (mut machine, mut entry_no) = (None, 0);
     if start == ReplayFrom::Snapshot
         && let Some((place, restored, at)) = newest_snapshot(tx, run, &sources)?
     {
         sources.drain(..place);
-        (machine, fed) = (Some(restored), at);
+        (machine, entry_no) = (Some(restored), at);
         journal.next_entry_no = at + 1;
         journal.snapshot_entry_no = at;
     }
     for (source, limit) in sources {
         loop {
-            let page = run_step::fed_after(tx, source.id, fed, PAGE)?;
+            let page = run_step::entries_after(tx, source.id, entry_no, PAGE)?;
             for row in &page {
-                fed = row.fed.unwrap_or(fed);
-                if limit.is_some_and(|limit| fed > limit) {
+                entry_no = row.entry_no.unwrap_or(entry_no);
+                if limit.is_some_and(|limit| entry_no > limit) {
                     break;
                 }
                 let message = apply(tx, &source, run.id, row, &mut machine)?;
-                journal.next_entry_no = fed + 1;
+                journal.next_entry_no = entry_no + 1;
                 // The session refers to messages of another run by the ids of that run.
                 if source.id == run.id {
                     track_unsaved_message(row, message, journal)?;
                 }
-                if row.saved && limit.is_none_or(|limit| fed < limit) {
-                    fed += 1;
+                if row.saved && limit.is_none_or(|limit| entry_no < limit) {
+                    entry_no += 1;
                     save(&source, row, &mut machine, journal)?;
                 }
             }
-            let cut = limit.is_some_and(|limit| fed > limit);
+            let cut = limit.is_some_and(|limit| entry_no > limit);
             if cut || (page.len() as u64) < PAGE {
                 break;
             }
         }
-        fed = 0;
+        entry_no = 0;
     }
     Ok(machine)
 }
@@ -195,8 +195,8 @@ fn newest_snapshot(
     sources: &[(RunRow, Option<u64>)],
 ) -> Result<Option<(usize, Run, u64)>, EngineError> {
     for (place, (source, limit)) in sources.iter().enumerate().rev() {
-        if let Some((machine, fed)) = snapshot::latest(tx, source.id, *limit, run.id)? {
-            return Ok(Some((place, machine, fed)));
+        if let Some((machine, entry_no)) = snapshot::latest(tx, source.id, *limit, run.id)? {
+            return Ok(Some((place, machine, entry_no)));
         }
     }
     Ok(None)

@@ -53,7 +53,9 @@ fn add_model_call(
     cassette: &mut Cassette,
 ) -> Result<(), EngineError> {
     let kind: StepKind = parse_column(&step.kind)?;
-    let Some(fed) = step.fed.filter(|_| kind == StepKind::ModelCall) else { return Ok(()) };
+    let Some(entry_no) = step.entry_no.filter(|_| kind == StepKind::ModelCall) else {
+        return Ok(());
+    };
     let body = load_text(tx, step.body.clone(), step.blob.as_deref())?.unwrap_or_default();
     let message = step.message_id.map(|id| message::get(tx, id)).transpose()?;
     let JournalEntry::ModelResponded { response, .. } = entry::decode_entry(kind, &body, message)?
@@ -61,7 +63,8 @@ fn add_model_call(
         return Ok(());
     };
     // The state of the run at the time of the request.
-    let before = restore::rebuild(tx, run, Some(fed - 1), ReplayFrom::Beginning, &mut journal)?;
+    let before =
+        restore::rebuild(tx, run, Some(entry_no - 1), ReplayFrom::Beginning, &mut journal)?;
     if let Some(before) = before {
         cassette.push_answer(before.context(), *response);
     }

@@ -17,11 +17,11 @@ use crate::error::EngineError;
 use crate::worker::lease::Lease;
 
 /// Entries before the first snapshot.
-const FED_MIN: u64 = 256;
+const ENTRIES_MIN: u64 = 256;
 
 /// Returns true if a snapshot is due after an entry. `last` is the entry of the last snapshot.
-pub(crate) fn is_due(fed: u64, last: u64) -> bool {
-    fed.saturating_sub(last) > last.max(FED_MIN)
+pub(crate) fn is_due(entry_no: u64, last: u64) -> bool {
+    entry_no.saturating_sub(last) > last.max(ENTRIES_MIN)
 }
 
 /// A snapshot to store.
@@ -35,9 +35,9 @@ pub(crate) struct RunSnapshot {
 
 impl RunSnapshot {
     /// Creates a snapshot of the state machine after an entry.
-    pub(crate) fn new(machine: &Run, fed: u64, step: u64) -> Result<Self, EngineError> {
+    pub(crate) fn new(machine: &Run, entry_no: u64, step: u64) -> Result<Self, EngineError> {
         let body = StoredText::new(serde_json::to_string(machine)?)?;
-        Ok(Self { entry_no: fed, step, body })
+        Ok(Self { entry_no, step, body })
     }
 
     /// Stores the snapshot and removes older ones. Does nothing if another attempt has the run, or if the entry was
@@ -48,8 +48,8 @@ impl RunSnapshot {
             return Ok(());
         }
         let (body, blob) = self.body.store(tx)?;
-        let (run_id, fed, created) = (lease.run, self.entry_no, tx.now());
-        RunSnapshotRow { run_id, fed, body, blob, created }.insert_new(tx)?;
+        let (run_id, entry_no, created) = (lease.run, self.entry_no, tx.now());
+        RunSnapshotRow { run_id, entry_no, body, blob, created }.insert_new(tx)?;
         run_snapshot::prune(tx, lease.run, self.entry_no)?;
         Ok(())
     }
@@ -77,7 +77,7 @@ pub(crate) fn latest(
     if run != id {
         stored["id"] = Value::String(id.to_string());
     }
-    Ok(Some((serde_json::from_value(stored)?, row.fed)))
+    Ok(Some((serde_json::from_value(stored)?, row.entry_no)))
 }
 
 #[cfg(test)]
@@ -87,9 +87,9 @@ mod tests {
     #[test]
     fn snapshots_come_at_doubling_distances() {
         let mut taken = Vec::new();
-        for fed in 1..100_000 {
-            if is_due(fed, taken.last().copied().unwrap_or(0)) {
-                taken.push(fed);
+        for entry_no in 1..100_000 {
+            if is_due(entry_no, taken.last().copied().unwrap_or(0)) {
+                taken.push(entry_no);
             }
         }
         assert_eq!(taken.first(), Some(&257));

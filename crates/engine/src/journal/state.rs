@@ -123,9 +123,10 @@ impl JournalState {
         });
         let open = open.map(|context| self.open.remove(context));
         let step = open.as_ref().map_or_else(|| self.take_step(), |open| open.step);
-        let fed = self.next_entry_no;
+        let entry_no = self.next_entry_no;
         self.next_entry_no += 1;
-        let mut write = StepWrite::commit(step, encoded.kind, fed, StoredText::new(encoded.body)?);
+        let mut write =
+            StepWrite::commit(step, encoded.kind, entry_no, StoredText::new(encoded.body)?);
         write.was_started = open.is_some();
         // Computed before in-flight steps are removed below: the transaction must still find their rows.
         write.open_from = self.first_in_flight_step();

@@ -51,7 +51,7 @@ pub(crate) struct StepWrite {
     pub(crate) step: u64,
     pub(crate) kind: StepKind,
     /// Number of the journal entry of a commit; `None` for a start.
-    pub(crate) fed: Option<u64>,
+    pub(crate) entry_no: Option<u64>,
     /// True if the step was started before this write.
     pub(crate) was_started: bool,
     pub(crate) body: StoredText,
@@ -97,7 +97,7 @@ impl StepWrite {
         Self {
             step,
             kind,
-            fed: None,
+            entry_no: None,
             was_started: false,
             body: StoredText::Inline(String::new()),
             message: None,
@@ -128,8 +128,8 @@ impl StepWrite {
     }
 
     /// Creates the commit of a step with its journal entry.
-    pub(crate) fn commit(step: u64, kind: StepKind, fed: u64, body: StoredText) -> Self {
-        Self { fed: Some(fed), body, ..Self::begin(step, kind) }
+    pub(crate) fn commit(step: u64, kind: StepKind, entry_no: u64, body: StoredText) -> Self {
+        Self { entry_no: Some(entry_no), body, ..Self::begin(step, kind) }
     }
 
     /// Returns the durable events of the write, each with its message.
@@ -143,13 +143,13 @@ impl StepWrite {
 
     /// Returns true if the write is progress of the run. Reporting the same loss in every attempt is none.
     fn is_progress(&self) -> bool {
-        self.fed.is_some() && self.kind != StepKind::Note
+        self.entry_no.is_some() && self.kind != StepKind::Note
     }
 
     /// Returns true if the write itself can be rejected. It is then a job of its own, so that its rejection does not
     /// lose other writes.
     pub(crate) fn can_be_rejected(&self, lease: &Lease) -> bool {
-        let reserves = self.fed.is_none() && self.kind == StepKind::ModelCall;
+        let reserves = self.entry_no.is_none() && self.kind == StepKind::ModelCall;
         !self.tx_actions.0.is_empty() || (reserves && !lease.budgets.is_empty())
     }
 }
@@ -217,15 +217,15 @@ fn apply_write(tx: &mut Tx<'_>, lease: &Lease, write: &StepWrite) -> Result<(), 
     }
     // First, so that the reservation of a lost try is available again.
     budget::settle(tx, lease, write.released_micros, write.cost_micros)?;
-    match write.fed {
+    match write.entry_no {
         None => begin(tx, lease, write)?,
-        Some(fed) => {
+        Some(entry_no) => {
             let commit = journal::CommitStep {
                 run: lease.run,
                 step: write.step,
                 kind: write.kind.as_str(),
                 epoch: lease.epoch,
-                fed,
+                entry_no,
                 begun: write.was_started,
                 call_id: write.call_id.as_deref(),
                 name: write.name.as_deref(),

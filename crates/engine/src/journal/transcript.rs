@@ -64,13 +64,13 @@ impl RunJournal {
     fn save(&self, base: u64, change: SessionChange) -> Result<(), EngineError> {
         let mut state = self.lock();
         let change = self.session_write(&mut state, base, change)?;
-        let fed = state.next_entry_no;
+        let entry_no = state.next_entry_no;
         state.next_entry_no += 1;
-        let Some(change) = super::lock(&self.writer).add_session_update(fed, change) else {
+        let Some(change) = super::lock(&self.writer).add_session_update(entry_no, change) else {
             return Ok(());
         };
         let saved = StoredText::new(transaction::SESSION_SAVED)?;
-        let mut write = StepWrite::commit(state.take_step(), StepKind::Note, fed, saved);
+        let mut write = StepWrite::commit(state.take_step(), StepKind::Note, entry_no, saved);
         write.session = Some(change);
         write.restricted = state.restricted;
         write.next_step = state.next_step;

@@ -120,11 +120,12 @@ fn check_steps(
     steps: &[RunStepRow],
     report: &mut ReplayReport,
 ) -> Result<(), EngineError> {
-    let saved = steps.iter().filter(|step| step.saved).filter_map(RunStepRow::last_fed);
-    let mut fed: Vec<u64> = steps.iter().filter_map(|step| step.fed).chain(saved).collect();
-    fed.sort_unstable();
-    report.entries = fed.len() as u64;
-    let unique = fed.windows(2).all(|pair| pair[0] < pair[1]);
+    let saved = steps.iter().filter(|step| step.saved).filter_map(RunStepRow::last_entry_no);
+    let mut entry_numbers: Vec<u64> =
+        steps.iter().filter_map(|step| step.entry_no).chain(saved).collect();
+    entry_numbers.sort_unstable();
+    report.entries = entry_numbers.len() as u64;
+    let unique = entry_numbers.windows(2).all(|pair| pair[0] < pair[1]);
     report.compare("entry numbers are unique", unique, true);
     let beyond = steps.iter().filter(|step| step.step >= row.next_step).count();
     report.compare("steps beyond the counter", beyond, 0);
@@ -135,7 +136,7 @@ fn check_steps(
         report.compare("in-flight steps of an ended run", steps.iter().filter(open).count(), 0);
     }
     let mut spent = 0;
-    for step in steps.iter().filter(|step| step.fed.is_some()) {
+    for step in steps.iter().filter(|step| step.entry_no.is_some()) {
         spent += cost_of(tx, step)?;
     }
     // A call of unknown cost is charged its reservation, so the run can have cost more than its steps, never less.
@@ -204,7 +205,7 @@ fn check_event_counts(events: &[RunEventRow], steps: &[RunStepRow], report: &mut
     }
     for (event, kind) in EVENT_SOURCES {
         let steps_of_kind =
-            steps.iter().filter(|step| step.fed.is_some() && step.kind == kind.as_str());
+            steps.iter().filter(|step| step.entry_no.is_some() && step.kind == kind.as_str());
         let counts = counts.get(event.as_str()).copied().unwrap_or(0);
         report.compare(&format!("{event} events"), counts, steps_of_kind.count());
     }

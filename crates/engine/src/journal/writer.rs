@@ -56,13 +56,15 @@ impl WriteBatch {
 
     /// Adds a session change to the last write. Returns the change if that write commits another entry or has a
     /// change, or if the batch is closed.
-    fn add_session_update(&self, fed: u64, change: SessionUpdate) -> Option<SessionUpdate> {
+    fn add_session_update(&self, entry_no: u64, change: SessionUpdate) -> Option<SessionUpdate> {
         let mut state = self.lock();
         if state.taken {
             return Some(change);
         }
         match Arc::make_mut(&mut state.writes).last_mut() {
-            Some(last) if last.fed.map(|own| own + 1) == Some(fed) && last.session.is_none() => {
+            Some(last)
+                if last.entry_no.map(|own| own + 1) == Some(entry_no) && last.session.is_none() =>
+            {
                 (last.session, last.saved) = (Some(change), true);
                 None
             }
@@ -150,11 +152,11 @@ impl JournalWriter {
     /// Adds a session change to the write of the previous entry. Returns the change if that write is already running.
     pub(super) fn add_session_update(
         &self,
-        fed: u64,
+        entry_no: u64,
         change: SessionUpdate,
     ) -> Option<SessionUpdate> {
         match &self.open {
-            Some(open) => open.add_session_update(fed, change),
+            Some(open) => open.add_session_update(entry_no, change),
             None => Some(change),
         }
     }
@@ -209,8 +211,14 @@ mod tests {
 
     #[test]
     fn a_session_change_joins_the_previous_entry_until_the_batch_is_taken() {
-        let commits =
-            |fed| StepWrite::commit(fed, StepKind::ToolCall, fed, StoredText::Inline("{}".into()));
+        let commits = |entry_no| {
+            StepWrite::commit(
+                entry_no,
+                StepKind::ToolCall,
+                entry_no,
+                StoredText::Inline("{}".into()),
+            )
+        };
         let batch = WriteBatch::of(None, commits(3));
         assert_eq!(
             batch.add_session_update(5, change()),

@@ -95,7 +95,7 @@ struct ForkPoint {
     /// Run whose steps are shared.
     origin: RunRow,
     /// Number of the last shared journal entry. `None`: no entry is shared.
-    fed: Option<u64>,
+    entry_no: Option<u64>,
     /// Message for the new run.
     message: Option<Vec<ContentPart>>,
 }
@@ -151,9 +151,9 @@ fn find_point(
 ) -> Result<ForkPoint, EngineError> {
     let row = match request.step {
         Some(step) => run_step::get(tx, origin.id, step)?,
-        None => run_step::last_fed(tx, origin.id)?,
+        None => run_step::last_entry_no(tx, origin.id)?,
     };
-    let fed = row.and_then(|row| row.last_fed()).ok_or_else(|| {
+    let entry_no = row.and_then(|row| row.last_entry_no()).ok_or_else(|| {
         let (problem, fix) = match request.step {
             Some(step) => (
                 format!("step {step} of {} is not committed", origin.id),
@@ -167,14 +167,14 @@ fn find_point(
         RequestError::invalid("step", problem, fix)
     })?;
     match &request.edits.edit {
-        ForkEdit::None => Ok(ForkPoint { origin, fed: Some(fed), message: None }),
+        ForkEdit::None => Ok(ForkPoint { origin, entry_no: Some(entry_no), message: None }),
         ForkEdit::Append(parts) => {
             check(parts)?;
-            Ok(ForkPoint { origin, fed: Some(fed), message: Some(parts.clone()) })
+            Ok(ForkPoint { origin, entry_no: Some(entry_no), message: Some(parts.clone()) })
         }
         ForkEdit::ReplaceLast(parts) => {
             check(parts)?;
-            before_newest_message(tx, origin, fed, parts)
+            before_newest_message(tx, origin, entry_no, parts)
         }
     }
 }
@@ -182,12 +182,12 @@ fn find_point(
 /// Checks that the point can be restored and has no open approval there, because only the original run can receive
 /// its decision.
 fn check_point(tx: &mut Tx<'_>, point: &ForkPoint, env: &Env) -> Result<(), EngineError> {
-    if point.fed.is_none() {
+    if point.entry_no.is_none() {
         return Ok(());
     }
     let mut journal = JournalState::new(env.clone());
     let machine =
-        restore::rebuild(tx, &point.origin, point.fed, ReplayFrom::Snapshot, &mut journal)?;
+        restore::rebuild(tx, &point.origin, point.entry_no, ReplayFrom::Snapshot, &mut journal)?;
     if machine.is_some_and(|machine| !machine.pending_approvals().is_empty()) {
         let problem = "an approval is pending at this step";
         return Err(RequestError::invalid("step", problem, "name a step before or after it").into());
@@ -216,18 +216,18 @@ fn before_newest_message(
         let message = Some(parts.to_vec());
         match newest {
             Some(row) if row.kind == StepKind::Checkpoint.as_str() => {
-                return Ok(ForkPoint { origin, fed: None, message });
+                return Ok(ForkPoint { origin, entry_no: None, message });
             }
             Some(row) => {
-                let fed = row.fed.map(|fed| fed.saturating_sub(1));
-                return Ok(ForkPoint { origin, fed, message });
+                let entry_no = row.entry_no.map(|entry_no| entry_no.saturating_sub(1));
+                return Ok(ForkPoint { origin, entry_no, message });
             }
             None => {
-                let (Some(above), Some(fed)) = (origin.forked_from, origin.forked_step) else {
+                let (Some(above), Some(entry_no)) = (origin.forked_from, origin.forked_step) else {
                     return Err(EngineError::Unreadable(format!("{} has no beginning", origin.id)));
                 };
                 let missing = || EngineError::not_found("run", above);
-                (origin, until) = (run::get(tx, above)?.ok_or_else(missing)?, fed);
+                (origin, until) = (run::get(tx, above)?.ok_or_else(missing)?, entry_no);
             }
         }
     }
@@ -237,11 +237,13 @@ fn before_newest_message(
 fn entries_up_to(tx: &mut Tx<'_>, id: RunId, until: u64) -> Result<Vec<RunStepRow>, EngineError> {
     let mut rows: Vec<RunStepRow> = Vec::new();
     loop {
-        let after = rows.last().and_then(|row| row.fed).unwrap_or(0);
-        let page = run_step::fed_after(tx, id, after, PAGE)?;
+        let after = rows.last().and_then(|row| row.entry_no).unwrap_or(0);
+        let page = run_step::entries_after(tx, id, after, PAGE)?;
         let whole = (page.len() as u64) < PAGE;
-        rows.extend(page.into_iter().filter(|row| row.fed.is_some_and(|fed| fed <= until)));
-        if whole || rows.last().and_then(|row| row.fed).unwrap_or(0) <= after {
+        rows.extend(
+            page.into_iter().filter(|row| row.entry_no.is_some_and(|entry_no| entry_no <= until)),
+        );
+        if whole || rows.last().and_then(|row| row.entry_no).unwrap_or(0) <= after {
             return Ok(rows);
         }
     }
@@ -249,8 +251,8 @@ fn entries_up_to(tx: &mut Tx<'_>, id: RunId, until: u64) -> Result<Vec<RunStepRo
 
 /// Creates a session with the messages of the original session at the fork point. Message rows are shared.
 fn copy_session(tx: &mut Tx<'_>, point: &ForkPoint) -> Result<SessionRow, EngineError> {
-    let ForkPoint { origin, fed, .. } = point;
-    let entries = shared_entries(tx, origin, *fed)?;
+    let ForkPoint { origin, entry_no, .. } = point;
+    let entries = shared_entries(tx, origin, *entry_no)?;
     let missing = || EngineError::not_found("session", &origin.session_id);
     let old = session::get(tx, &origin.namespace, &origin.session_id)?.ok_or_else(missing)?;
     let (id, now): (RunId, _) = (tx.id(), tx.now());
@@ -281,17 +283,17 @@ fn copy_session(tx: &mut Tx<'_>, point: &ForkPoint) -> Result<SessionRow, Engine
 fn shared_entries(
     tx: &mut Tx<'_>,
     origin: &RunRow,
-    fed: Option<u64>,
+    entry_no: Option<u64>,
 ) -> Result<Vec<SessionMessageRow>, EngineError> {
     let session = origin.session();
     let base = origin.base_revision.unwrap_or(0);
-    let saved = match fed {
+    let saved = match entry_no {
         None => 0,
-        Some(fed) => {
-            let rows = entries_up_to(tx, origin.id, fed)?;
+        Some(entry_no) => {
+            let rows = entries_up_to(tx, origin.id, entry_no)?;
             let of_its_own =
                 |row: &RunStepRow| row.body.as_deref() == Some(transaction::SESSION_SAVED);
-            let with_it = |row: &RunStepRow| row.saved && row.last_fed() <= Some(fed);
+            let with_it = |row: &RunStepRow| row.saved && row.last_entry_no() <= Some(entry_no);
             rows.iter().filter(|row| of_its_own(row) || with_it(row)).count()
         }
     };
@@ -357,7 +359,7 @@ fn start(
     task: &mut Locked<TaskRow>,
     point: &ForkPoint,
 ) -> Result<ForkReceipt, EngineError> {
-    let ForkPoint { origin, fed, message } = point;
+    let ForkPoint { origin, entry_no, message } = point;
     let command: TaskRequest = serde_json::from_str(&task.command)?;
     let id = task.current_run_id.unwrap_or_else(|| tx.id());
     let mut inputs = Vec::new();
@@ -386,13 +388,13 @@ fn start(
         rank: None,
     };
     let mut row = submit::create_run(tx, task, &new, &inputs)?;
-    if fed.is_some() {
+    if entry_no.is_some() {
         row.forked_from = Some(origin.id);
-        row.forked_step = *fed;
+        row.forked_step = *entry_no;
         let session = session::get(tx, &row.namespace, &row.session_id)?;
         row.base_revision = session.map(|session| session.revision);
     }
-    let forked = durable::Forked { from: origin.id, entries: *fed };
+    let forked = durable::Forked { from: origin.id, entries: *entry_no };
     event::append_event(tx, &mut row, DurableEvent::Forked(forked))?;
     row.save(tx)?;
     queue::refresh(tx, &row.namespace, &row.session_id)?;

@@ -187,8 +187,8 @@ async fn a_replay_finds_what_does_not_fit() {
     let sound = harness.engine.runs().replay(&harness.namespace, run.id).await.unwrap();
     assert!(sound.is_consistent(), "{:?}", sound.differences);
     assert_eq!((sound.turns, sound.answer.as_str()), (3, "done for first"));
-    let fed = steps(&harness, run.id).await.into_iter().filter(|row| row.fed.is_some());
-    assert_eq!(sound.entries, fed.map(|row| 1 + u64::from(row.saved)).sum::<u64>());
+    let entry_no = steps(&harness, run.id).await.into_iter().filter(|row| row.entry_no.is_some());
+    assert_eq!(sound.entries, entry_no.map(|row| 1 + u64::from(row.saved)).sum::<u64>());
     // The events of old runs are removed, all but the last one; their steps stay.
     let kept = harness.engine.store().write(|tx| {
         tx.execute("CREATE TABLE kept AS SELECT * FROM run_event", &[])?;

@@ -129,11 +129,16 @@ async fn each_turn_is_told_once_to_the_session_with_its_last_step_or_behind_it()
     let with_it = steps.iter().filter(|row| row.saved).count();
     assert_eq!((with_it + steps.iter().filter(behind).count()) as u64, revision);
     assert!(revision >= 3, "several turns");
-    let mut fed: Vec<u64> = steps.iter().filter_map(|row| row.fed).collect();
-    fed.extend(steps.iter().filter(|row| row.saved).filter_map(RunStepRow::last_fed));
-    fed.sort_unstable();
-    assert_eq!(fed, (1..=fed.len() as u64).collect::<Vec<_>>(), "no feed is missing or twice");
+    let mut entry_numbers: Vec<u64> = steps.iter().filter_map(|row| row.entry_no).collect();
+    entry_numbers
+        .extend(steps.iter().filter(|row| row.saved).filter_map(RunStepRow::last_entry_no));
+    entry_numbers.sort_unstable();
+    assert_eq!(
+        entry_numbers,
+        (1..=entry_numbers.len() as u64).collect::<Vec<_>>(),
+        "no entry is missing or twice"
+    );
     let replayed = harness.engine.runs().replay(&harness.namespace, run.id).await.unwrap();
     assert!(replayed.is_consistent(), "{:?}", replayed.differences);
-    assert_eq!(replayed.entries, fed.len() as u64);
+    assert_eq!(replayed.entries, entry_numbers.len() as u64);
 }

@@ -65,7 +65,7 @@ pub struct RunChange {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MachineSnapshot {
     /// Number of the last journal entry that the snapshot contains.
-    pub fed: u64,
+    pub entry_no: u64,
     /// Time of creation.
     pub created: Timestamp,
 }
@@ -108,7 +108,7 @@ fn snapshots_of(tx: &mut Tx<'_>, run: RunId, limit: u64) -> Result<RunSnapshots,
     rows.reverse();
     let changes = changes_of(tx, rows)?;
     let stored = run_snapshot::list(tx, run, limit)?;
-    let machine = |(fed, created)| MachineSnapshot { fed, created };
+    let machine = |(entry_no, created)| MachineSnapshot { entry_no, created };
     Ok(RunSnapshots { changes, machines: stored.into_iter().rev().map(machine).collect() })
 }
 

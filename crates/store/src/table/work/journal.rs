@@ -129,7 +129,7 @@ pub struct CommitStep<'a> {
     /// The epoch of the attempt that commits it.
     pub epoch: u64,
     /// Number of its journal entry.
-    pub fed: u64,
+    pub entry_no: u64,
     /// True if the step was started, so that its row exists.
     pub begun: bool,
     /// Id of the tool call.
@@ -147,13 +147,13 @@ pub struct CommitStep<'a> {
 /// Records the outcome of a step.
 pub fn commit_step(tx: &mut Tx<'_>, commit: &CommitStep<'_>) -> Result<(), StoreError> {
     let now = tx.now();
-    let CommitStep { run, step, kind, epoch, fed, begun, .. } = *commit;
+    let CommitStep { run, step, kind, epoch, entry_no, begun, .. } = *commit;
     let CommitStep { call_id, name, message_id, body, saved, .. } = *commit;
     let (body, blob) = body.columns(tx)?;
     if begun {
         let sql = "UPDATE run_step SET state = 'committed', epoch = ?3, fed = ?4, message_id = ?5, body = ?6, blob = ?7, \
                    reserved_micros = 0, ended = ?8, saved = ?9 WHERE run_id = ?1 AND step = ?2";
-        let values = params![run, step, epoch, fed, message_id, body, blob, now, saved];
+        let values = params![run, step, epoch, entry_no, message_id, body, blob, now, saved];
         if tx.execute(sql, values)? == 1 {
             return Ok(());
         }
@@ -165,7 +165,9 @@ pub fn commit_step(tx: &mut Tx<'_>, commit: &CommitStep<'_>) -> Result<(), Store
                reserved_micros = 0, ended = excluded.ended, saved = excluded.saved";
     tx.execute(
         sql,
-        params![run, step, kind, epoch, fed, call_id, name, message_id, body, blob, now, saved],
+        params![
+            run, step, kind, epoch, entry_no, call_id, name, message_id, body, blob, now, saved
+        ],
     )?;
     Ok(())
 }

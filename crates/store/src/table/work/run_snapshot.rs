@@ -10,7 +10,7 @@ table! {
         /// The run.
         run_id: RunId,
         /// Number of the last journal entry that the snapshot contains.
-        fed: u64,
+        entry_no as "fed": u64,
         /// The machine as JSON, if it is small.
         body: Option<String>,
         /// Hash of the blob with the machine, if it is large.
@@ -27,14 +27,18 @@ pub fn latest(tx: &mut Tx<'_>, run_id: RunId) -> Result<Option<RunSnapshotRow>, 
 }
 
 /// Returns the newest snapshot of a run up to a journal entry: the start of a fork. `None` if there is none.
-pub fn at(tx: &mut Tx<'_>, run_id: RunId, fed: u64) -> Result<Option<RunSnapshotRow>, StoreError> {
+pub fn at(
+    tx: &mut Tx<'_>,
+    run_id: RunId,
+    entry_no: u64,
+) -> Result<Option<RunSnapshotRow>, StoreError> {
     let sql = RunSnapshotRow::select("WHERE run_id = ?1 AND fed <= ?2 ORDER BY fed DESC LIMIT 1");
-    tx.fetch_optional(&sql, params![run_id, fed])
+    tx.fetch_optional(&sql, params![run_id, entry_no])
 }
 
 /// Removes the snapshots of a run from before a journal entry and returns their number.
-pub fn prune(tx: &mut Tx<'_>, run_id: RunId, fed: u64) -> Result<u64, StoreError> {
-    tx.execute("DELETE FROM run_snapshot WHERE run_id = ?1 AND fed < ?2", params![run_id, fed])
+pub fn prune(tx: &mut Tx<'_>, run_id: RunId, entry_no: u64) -> Result<u64, StoreError> {
+    tx.execute("DELETE FROM run_snapshot WHERE run_id = ?1 AND fed < ?2", params![run_id, entry_no])
 }
 
 /// Returns the journal entries at which a run has snapshots, with the times of creation, newest first.

@@ -32,7 +32,7 @@ table! {
         /// The epoch of the last write.
         epoch: u64,
         /// Number of the journal entry; `None` while the step has no outcome.
-        fed: Option<u64>,
+        entry_no as "fed": Option<u64>,
         /// The message that the step produced.
         message_id: Option<MessageId>,
         /// The journal entry as JSON, if it is small.
@@ -52,8 +52,8 @@ table! {
 
 impl RunStepRow {
     /// Returns the number of the last journal entry that was stored with the step. `None` if no entry was.
-    pub fn last_fed(&self) -> Option<u64> {
-        self.fed.map(|fed| fed + u64::from(self.saved))
+    pub fn last_entry_no(&self) -> Option<u64> {
+        self.entry_no.map(|entry_no| entry_no + u64::from(self.saved))
     }
 }
 
@@ -63,18 +63,18 @@ pub fn get(tx: &mut Tx<'_>, run_id: RunId, step: u64) -> Result<Option<RunStepRo
 }
 
 /// Returns the steps of a run after a journal entry, in the order of the journal.
-pub fn fed_after(
+pub fn entries_after(
     tx: &mut Tx<'_>,
     run_id: RunId,
-    fed: u64,
+    entry_no: u64,
     limit: u64,
 ) -> Result<Vec<RunStepRow>, StoreError> {
     let sql = RunStepRow::select("WHERE run_id = ?1 AND fed > ?2 ORDER BY fed LIMIT ?3");
-    tx.fetch_all(&sql, params![run_id, fed, limit])
+    tx.fetch_all(&sql, params![run_id, entry_no, limit])
 }
 
 /// Returns the step of a run with the last journal entry. `None` if there is none.
-pub fn last_fed(tx: &mut Tx<'_>, run_id: RunId) -> Result<Option<RunStepRow>, StoreError> {
+pub fn last_entry_no(tx: &mut Tx<'_>, run_id: RunId) -> Result<Option<RunStepRow>, StoreError> {
     let sql = RunStepRow::select("WHERE run_id = ?1 AND fed IS NOT NULL ORDER BY fed DESC LIMIT 1");
     tx.fetch_optional(&sql, params![run_id])
 }
