@@ -135,8 +135,8 @@ impl Engine {
         Ok(Page::new(items?, limit, |revision| revision.name.clone()))
     }
 
-    /// Stores a new revision of an agent with the change. Runs that were submitted before keep their revision. A
-    /// change without an effect stores nothing.
+    /// Stores a new revision of an agent with the change, unless the configuration stays the same. Fails if the change
+    /// names another revision than the newest one. Runs that were submitted before keep their revision.
     pub async fn update_agent(
         &self,
         namespace: &Namespace,

@@ -113,7 +113,7 @@ impl Tokens<'_> {
         Ok(Page::new(tokens, limit, |token: &Token| token.id))
     }
 
-    /// Revokes a token. A repeated call keeps the first time.
+    /// Revokes a token and returns it. A repeated call keeps the first time. Fails if there is no such token.
     pub async fn revoke(self, id: TokenId) -> Result<Token, EngineError> {
         let write = self.engine.store().write(move |tx| {
             token::revoke(tx, id)?;

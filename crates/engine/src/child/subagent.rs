@@ -215,7 +215,8 @@ impl SpawnBatch {
         Err(EngineError::not_found("run", row.id))
     }
 
-    /// Creates the children of some requests, except for those that exist.
+    /// Creates the children of some requests, except for those that exist. Fails if the run is being cancelled or the
+    /// depth is exhausted. Children without a free slot are deferred.
     pub(super) fn create(
         &self,
         tx: &mut Tx<'_>,

@@ -190,7 +190,8 @@ fn load(tx: &mut Tx<'_>, lead: RunId) -> Result<Option<TeamState>, EngineError> 
     Ok(row.map(|row| serde_json::from_str(&row.book)).transpose()?)
 }
 
-/// Applies a command, stores the state, and appends an event to the lead's log. A rejected command changes nothing.
+/// Applies a command, stores the state, appends an event to the lead's log, and settles the joins that wait for the
+/// team. A rejected command changes nothing.
 fn apply_command(
     tx: &mut Tx<'_>,
     lead: RunId,

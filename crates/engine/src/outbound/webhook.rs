@@ -77,7 +77,7 @@ pub struct Webhooks<'a> {
 }
 
 impl Webhooks<'_> {
-    /// Creates a webhook. It receives events from now on.
+    /// Creates a webhook, which receives events from now on. Fails if the namespace has too many.
     pub async fn create(
         self,
         namespace: &Namespace,

@@ -29,7 +29,9 @@ fn owned_runs(rows: Vec<(RunId, u64, bool)>) -> Vec<OwnedRun> {
     rows.into_iter().map(|(run, epoch, must_stop)| OwnedRun { run, epoch, must_stop }).collect()
 }
 
-/// Renews all leases in one high-priority write, and signals attempts that lost their lease or must stop.
+/// Repeats after each heartbeat: renews all leases in one high-priority write, signals attempts that lost their lease
+/// or must stop, and reclaims runs without an attempt. If renewals fail until the leases expire, abandons all
+/// attempts.
 pub(super) async fn renew_leases(shared: Arc<EngineInner>, id: WorkerId) {
     let (heartbeat, ttl) = (shared.options.heartbeat, shared.options.lease);
     let mut renewed = Instant::now();

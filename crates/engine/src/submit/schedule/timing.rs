@@ -92,7 +92,7 @@ impl ScheduleTimes {
         Ok(Self { timing, zone, anchor, delay: jitter_of(jitter, name) })
     }
 
-    /// Returns the first time after a moment, without the delay.
+    /// Returns the first time after a moment, without the delay. `None` if there is none.
     pub(crate) fn next_after(&self, after: Timestamp) -> Option<Timestamp> {
         match &self.timing {
             ParsedSpec::Cron(cron) => {
