@@ -66,7 +66,8 @@ impl<'a> Lookahead<'a> {
         }
     }
 
-    /// Like [`Lookahead::has`], ignoring ASCII case. `expected` is in lower case.
+    /// Returns true if `expected`, in lower case, is at this offset, ignoring ASCII case. Needs no more text than the
+    /// first difference.
     pub(crate) fn has_word(&self, ahead: usize, expected: &[u8]) -> Result<bool, NeedMoreInput> {
         let actual = self.slice(ahead, expected.len());
         if !actual.eq_ignore_ascii_case(&expected[..actual.len()]) {

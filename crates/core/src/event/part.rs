@@ -95,7 +95,7 @@ pub enum LimitKind {
 }
 
 impl LimitKind {
-    /// Name of the kind, as stored and sent.
+    /// Returns the name of the kind, as stored and sent.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Turns => "turns",

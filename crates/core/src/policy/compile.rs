@@ -234,7 +234,7 @@ impl CompiledRule {
     }
 }
 
-/// The strictest entry for the class, else the strictest `*` entry.
+/// Returns the strictest entry for the class, else the strictest `*` entry. `None` if the rule has neither.
 fn verdict(permission: &ToolPermission, class: OperationClass) -> Option<OperationVerdict> {
     let strictest = |wanted: OperationMatch| {
         let lines = permission.operation_rules.iter();

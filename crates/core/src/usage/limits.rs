@@ -129,19 +129,19 @@ pub const SESSION_CHARS_MAX: usize = 200;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Limits {
-    /// Rounds of tool calls. With N rounds the model is called at most N + 1 times.
+    /// Maximum number of tool-call rounds. The model is called at most once more than that.
     pub turns: Option<u32>,
-    /// Total number of tool calls.
+    /// Maximum number of tool calls.
     pub tool_calls: Option<u32>,
     /// Maximum number of input tokens.
     pub input_tokens: Option<u64>,
     /// Maximum number of output tokens.
     pub output_tokens: Option<u64>,
-    /// Total input and output tokens.
+    /// Maximum number of input and output tokens together.
     pub total_tokens: Option<u64>,
-    /// Total cost. With this limit, a model without a known price is rejected instead of counted as free.
+    /// Maximum cost. With this limit, a model without a known price is rejected instead of counted as free.
     pub cost: Option<Money>,
-    /// Wall-clock time since the start, including pauses. Time in which the run was suspended does not count.
+    /// Maximum wall-clock time since the start. Pauses count; suspensions do not.
     pub wall: Option<Duration>,
     /// Maximum nesting depth of agents.
     pub depth: Option<u32>,
@@ -168,35 +168,35 @@ impl Limits {
         Self { turns: None, depth: None, ..Self::default() }
     }
 
-    /// Maximum number of tool-call rounds. The model is called at most once more than that.
+    /// Sets the maximum number of tool-call rounds.
     #[must_use]
     pub fn turns(mut self, turns: u32) -> Self {
         self.turns = Some(turns);
         self
     }
 
-    /// Maximum number of tool calls.
+    /// Sets the maximum number of tool calls.
     #[must_use]
     pub fn tool_calls(mut self, calls: u32) -> Self {
         self.tool_calls = Some(calls);
         self
     }
 
-    /// Maximum number of input and output tokens together.
+    /// Sets the maximum number of input and output tokens together.
     #[must_use]
     pub fn total_tokens(mut self, tokens: u64) -> Self {
         self.total_tokens = Some(tokens);
         self
     }
 
-    /// Maximum cost. With this limit, a model without a known price is rejected instead of counted as free.
+    /// Sets the maximum cost.
     #[must_use]
     pub fn cost(mut self, cost: Money) -> Self {
         self.cost = Some(cost);
         self
     }
 
-    /// Maximum wall-clock time since the start. Pauses count; suspensions do not.
+    /// Sets the maximum wall-clock time.
     #[must_use]
     pub fn wall(mut self, wall: Duration) -> Self {
         self.wall = Some(wall);
