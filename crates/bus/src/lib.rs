@@ -29,7 +29,7 @@ pub use self::wakeup::Wakeup;
 
 /// A message on the bus.
 #[derive(Debug, Clone)]
-pub enum Message {
+pub enum BusMessage {
     /// Report of a changed row.
     Wakeup(Wakeup),
     /// Event of a running attempt.
@@ -56,7 +56,7 @@ pub enum Topic {
 /// Delivers messages to the subscribers of their topics.
 pub trait Bus: Debug + Send + Sync + 'static {
     /// Sends a message. Never blocks. The message may be lost.
-    fn send(&self, message: Message);
+    fn send(&self, message: BusMessage);
 
     /// Subscribes to a topic. The subscription receives every message that is sent after this call.
     fn subscribe(&self, topic: Topic) -> Subscription;

@@ -7,7 +7,7 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use tokio::sync::broadcast::Sender;
 
-use crate::{Bus, Message, Notice, PublishError, Subscription, Topic};
+use crate::{Bus, BusMessage, Notice, PublishError, Subscription, Topic};
 
 /// Number of messages that a subscriber can lag behind.
 const BACKLOG: usize = 4096;
@@ -17,7 +17,7 @@ const BACKLOG_ONE: usize = 1;
 /// Connects the parts of one process.
 #[derive(Debug, Default)]
 pub struct LocalBus {
-    channels: Mutex<HashMap<Topic, Sender<Message>>>,
+    channels: Mutex<HashMap<Topic, Sender<BusMessage>>>,
 }
 
 impl LocalBus {
@@ -27,13 +27,13 @@ impl LocalBus {
     }
 
     /// Locks the channels by topic.
-    fn channels(&self) -> MutexGuard<'_, HashMap<Topic, Sender<Message>>> {
+    fn channels(&self) -> MutexGuard<'_, HashMap<Topic, Sender<BusMessage>>> {
         // Nothing that can panic runs under this lock.
         self.channels.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Message {
+impl BusMessage {
     /// Returns the topics whose subscribers receive the message.
     fn topics(&self) -> impl Iterator<Item = Topic> {
         let topics = match self {
@@ -50,7 +50,7 @@ impl Message {
 }
 
 impl Bus for LocalBus {
-    fn send(&self, message: Message) {
+    fn send(&self, message: BusMessage) {
         let mut channels = self.channels();
         for topic in message.topics() {
             let Some(channel) = channels.get(&topic) else { continue };
@@ -81,7 +81,7 @@ impl Bus for LocalBus {
 
     fn publish<'a>(&'a self, notice: &'a Notice) -> BoxFuture<'a, Result<(), PublishError>> {
         async {
-            self.send(Message::Notice(Arc::new(notice.clone())));
+            self.send(BusMessage::Notice(Arc::new(notice.clone())));
             Ok(())
         }
         .boxed()
@@ -97,7 +97,7 @@ mod tests {
 
     fn wakeups(subscription: &mut Subscription) -> Vec<Wakeup> {
         let mut found = Vec::new();
-        while let Some(Ok(Message::Wakeup(wakeup))) = subscription.try_recv() {
+        while let Some(Ok(BusMessage::Wakeup(wakeup))) = subscription.try_recv() {
             found.push(wakeup);
         }
         found
@@ -113,7 +113,7 @@ mod tests {
         let mut live = bus.subscribe(Topic::LiveEvents);
         let sent = [Wakeup::Ended(other), Wakeup::RunReady, Wakeup::Ended(run)];
         for wakeup in sent {
-            bus.send(Message::Wakeup(wakeup));
+            bus.send(BusMessage::Wakeup(wakeup));
         }
         assert_eq!(wakeups(&mut all), sent);
         assert_eq!(wakeups(&mut tasks), [Wakeup::RunReady]);
@@ -126,11 +126,11 @@ mod tests {
         let bus = LocalBus::new();
         let mut slow = bus.subscribe(Topic::Wakeups);
         for _ in 0..BACKLOG + 3 {
-            bus.send(Message::Wakeup(Wakeup::Timer));
+            bus.send(BusMessage::Wakeup(Wakeup::Timer));
         }
         assert_eq!(slow.recv().await.unwrap_err(), Lagged { missed: 3 });
         for _ in 0..BACKLOG + 1 {
-            bus.send(Message::Wakeup(Wakeup::Timer));
+            bus.send(BusMessage::Wakeup(Wakeup::Timer));
         }
         slow.woken(|wakeup| wakeup == Wakeup::Outbox).await;
     }

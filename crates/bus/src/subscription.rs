@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::{RecvError, TryRecvError};
 
-use crate::{Message, Wakeup};
+use crate::{BusMessage, Wakeup};
 
 /// A slow subscriber missed messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,17 +17,17 @@ pub struct Lagged {
 /// Receiving end of a topic. Dropping it ends the subscription.
 #[derive(Debug)]
 pub struct Subscription {
-    receiver: Receiver<Message>,
+    receiver: Receiver<BusMessage>,
 }
 
 impl Subscription {
     /// Creates a subscription that reads from a channel. A bus creates one per subscriber.
-    pub fn new(receiver: Receiver<Message>) -> Self {
+    pub fn new(receiver: Receiver<BusMessage>) -> Self {
         Self { receiver }
     }
 
     /// Waits for the next message. Waits forever after the bus was dropped.
-    pub async fn recv(&mut self) -> Result<Message, Lagged> {
+    pub async fn recv(&mut self) -> Result<BusMessage, Lagged> {
         match self.receiver.recv().await {
             Ok(message) => Ok(message),
             Err(RecvError::Lagged(missed)) => Err(Lagged { missed }),
@@ -36,7 +36,7 @@ impl Subscription {
     }
 
     /// Returns the next message that has already arrived. `None` if there is none.
-    pub fn try_recv(&mut self) -> Option<Result<Message, Lagged>> {
+    pub fn try_recv(&mut self) -> Option<Result<BusMessage, Lagged>> {
         match self.receiver.try_recv() {
             Ok(message) => Some(Ok(message)),
             Err(TryRecvError::Lagged(missed)) => Some(Err(Lagged { missed })),
@@ -48,14 +48,14 @@ impl Subscription {
     pub async fn woken(&mut self, wanted: impl Fn(Wakeup) -> bool) {
         loop {
             match self.recv().await {
-                Ok(Message::Wakeup(wakeup)) if wanted(wakeup) => return,
+                Ok(BusMessage::Wakeup(wakeup)) if wanted(wakeup) => return,
                 Ok(_) => {}
                 Err(Lagged { .. }) => return,
             }
         }
     }
 
-    /// Like [`woken`](Self::woken), but waits at most for the polling interval of the caller.
+    /// Waits until a wakeup passes the filter, until messages were missed, or for the polling interval of the caller.
     pub async fn woken_or_after(&mut self, poll: Duration, wanted: impl Fn(Wakeup) -> bool) {
         drop(tokio::time::timeout(poll, self.woken(wanted)).await);
     }

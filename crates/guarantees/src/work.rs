@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use provost_bus::{Message, Topic, Wakeup};
+use provost_bus::{BusMessage, Topic, Wakeup};
 use provost_core::id::name::Namespace;
 use provost_core::{EventKind, RunId};
 use provost_engine::{Engine, EngineError};
@@ -54,7 +54,7 @@ async fn print_events(engine: Engine) {
     let mut printed: HashMap<RunId, u64> = HashMap::new();
     let mut drafts = JoinSet::new();
     loop {
-        let Ok(Message::Wakeup(Wakeup::Events(run))) = wakeups.recv().await else { continue };
+        let Ok(BusMessage::Wakeup(Wakeup::Events(run))) = wakeups.recv().await else { continue };
         let after = printed.entry(run).or_insert_with(|| {
             drafts.spawn(print_deltas(engine.clone(), run));
             0

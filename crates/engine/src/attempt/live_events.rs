@@ -5,7 +5,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use provost_bus::{Bus, LiveEvent, Message, RunAddress, Topic};
+use provost_bus::{Bus, BusMessage, LiveEvent, RunAddress, Topic};
 use provost_core::id::name::Namespace;
 use provost_core::{Event, EventKind, RunId};
 
@@ -76,7 +76,7 @@ impl LiveEventPublisher {
 
     /// Sends a live event to the subscribers.
     pub(crate) fn send(&self, event: LiveEvent) {
-        self.bus.send(Message::Live(Arc::new(event)));
+        self.bus.send(BusMessage::Live(Arc::new(event)));
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use provost_bus::{Lagged, Message, Topic, Wakeup};
+use provost_bus::{BusMessage, Lagged, Topic, Wakeup};
 use provost_core::{RunId, WorkerId};
 use provost_failpoint::failpoint;
 use provost_store::table::scheduling::worker;
@@ -24,7 +24,7 @@ struct OwnedRun {
     must_stop: bool,
 }
 
-/// Names the columns of leased runs.
+/// Converts the rows of leased runs.
 fn owned_runs(rows: Vec<(RunId, u64, bool)>) -> Vec<OwnedRun> {
     rows.into_iter().map(|(run, epoch, must_stop)| OwnedRun { run, epoch, must_stop }).collect()
 }
@@ -159,12 +159,12 @@ pub(super) async fn forward_wakeups(shared: Arc<EngineInner>, id: WorkerId) {
         |run: RunId| shared.attempts().get(&run).filter(|live| live.lease.worker == id).cloned();
     loop {
         match wakeups.recv().await {
-            Ok(Message::Wakeup(Wakeup::Cancel(run))) => {
+            Ok(BusMessage::Wakeup(Wakeup::Cancel(run))) => {
                 if let Some(live) = live(run) {
                     live.signal(AttemptSignal::Stop);
                 }
             }
-            Ok(Message::Wakeup(Wakeup::Input(run))) => {
+            Ok(BusMessage::Wakeup(Wakeup::Input(run))) => {
                 if let Some(live) = live(run) {
                     live.check_inputs_soon();
                 }

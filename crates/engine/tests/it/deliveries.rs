@@ -8,8 +8,8 @@ use std::time::Duration;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use provost_bus::{
-    Bus, DELIVERY_SETTLED, LocalBus, Message as BusMessage, Notice, PublishError, RUN_ENDED,
-    Subscription, Topic,
+    Bus, BusMessage, DELIVERY_SETTLED, LocalBus, Notice, PublishError, RUN_ENDED, Subscription,
+    Topic,
 };
 use provost_core::command::{RoutingContext, TaskRequest};
 use provost_core::lifecycle::{ChannelCapabilities, DeliveryState, RequestError};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use provost_bus::{Message, Topic};
+use provost_bus::{BusMessage, Topic};
 use provost_core::id::name::Namespace;
 use provost_core::{Event, EventKind};
 
@@ -34,7 +34,7 @@ async fn who_joins_in_the_middle_of_a_turn_gets_every_event_once() {
     conversation.mind.hold.open();
     conversation.wait(accepted.run).await;
     let mut seen = Vec::new();
-    while let Some(Ok(Message::Live(event))) = live.try_recv() {
+    while let Some(Ok(BusMessage::Live(event))) = live.try_recv() {
         seen.push(event);
     }
     let (address, first) = (&seen[0].address, seen[0].number);

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use provost_bus::{Lagged, Message, Subscription, Topic, Wakeup};
+use provost_bus::{BusMessage, Lagged, Subscription, Topic, Wakeup};
 use provost_core::RunId;
 use provost_engine::Engine;
 use provost_store::query;
@@ -121,7 +121,7 @@ impl LogTailer {
 
     fn accept_live(&mut self, live: Result<Message, Lagged>) {
         match live {
-            Ok(Message::Live(event)) => {
+            Ok(BusMessage::Live(event)) => {
                 self.during.extend(QueuedDelta::encode(&self.registry, &event))
             }
             Ok(_) => {}
@@ -230,7 +230,7 @@ impl LogTailer {
 }
 
 fn reports_events(wakeup: &Result<Message, Lagged>) -> bool {
-    matches!(wakeup, Ok(Message::Wakeup(Wakeup::Events(_))) | Err(Lagged { .. }))
+    matches!(wakeup, Ok(BusMessage::Wakeup(Wakeup::Events(_))) | Err(Lagged { .. }))
 }
 
 /// Discards all pending wake-ups, because one read of the log answers them. Returns true if one of them reports events.

@@ -7,7 +7,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use provost_bus::{Bus, Message};
+use provost_bus::{Bus, BusMessage};
 use provost_core::Env;
 
 use crate::options::{FaultInjector, FaultPoint};
@@ -148,7 +148,7 @@ impl Writer {
             for wakeup in wakeups {
                 // Several jobs of one transaction may send the same wake-up.
                 if sent.insert(wakeup) {
-                    self.bus.send(Message::Wakeup(wakeup));
+                    self.bus.send(BusMessage::Wakeup(wakeup));
                 }
             }
         }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use provost_bus::{Message, Subscription, Topic};
+use provost_bus::{BusMessage, Subscription, Topic};
 use provost_core::RunId;
 use provost_store::{FaultInjector, FaultPoint, Store, StoreError, StoreOptions, Wakeup, params};
 
@@ -12,7 +12,7 @@ use crate::fixture::{Fixture, Gate, Outcome, ids, put};
 
 pub(crate) async fn wakeup(wakeups: &mut Subscription) -> Wakeup {
     match wakeups.recv().await {
-        Ok(Message::Wakeup(wakeup)) => wakeup,
+        Ok(BusMessage::Wakeup(wakeup)) => wakeup,
         other => panic!("no wake-up: {other:?}"),
     }
 }
