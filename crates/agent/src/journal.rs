@@ -62,7 +62,7 @@ pub enum EffectStart {
     Proceed,
     /// An earlier attempt has an unknown outcome: probe the tool, then execute the effect only if it did not happen.
     Probe,
-    /// Already executed: use this result and do not execute it again.
+    /// Do not execute the effect: this is its result.
     UseResult(ToolResult),
     /// An earlier attempt has an unknown outcome and a person must decide about it first.
     NeedsApproval(ApprovalRequest),
