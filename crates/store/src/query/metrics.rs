@@ -27,7 +27,7 @@ pub struct Backlog {
 /// An execution class and its queue.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClassMetrics {
-    /// The tenancy boundary.
+    /// Namespace of the row.
     pub namespace: String,
     /// Key of the class.
     pub key: String,

@@ -7,7 +7,7 @@ use crate::{StoreError, Tx, params};
 table! {
     /// A revision of an agent.
     AgentRow in "agent" {
-        /// The tenancy boundary.
+        /// Namespace of the row.
         namespace: String,
         /// Name of the agent.
         name: String,

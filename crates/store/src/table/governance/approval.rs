@@ -12,7 +12,7 @@ table! {
     ApprovalRow in "approval" {
         /// The id.
         id: ApprovalId,
-        /// The tenancy boundary.
+        /// Namespace of the row.
         namespace: String,
         /// The task of the run.
         task_id: TaskId,

@@ -7,7 +7,7 @@ use crate::{StoreError, Tx, params};
 table! {
     /// A grant.
     ApprovalGrantRow in "approval_grant" {
-        /// The tenancy boundary.
+        /// Namespace of the row.
         namespace: String,
         /// Scope of the grant: `run:<id>`, `session:<id>` or `agent:<name>`.
         scope: String,

@@ -9,7 +9,7 @@ table! {
     AuditRow in "audit" {
         /// The id. Later records have greater ids.
         id: AuditId,
-        /// The tenancy boundary.
+        /// Namespace of the row.
         namespace: String,
         /// Time of the action.
         at: Timestamp,

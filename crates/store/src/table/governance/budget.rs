@@ -8,7 +8,7 @@ use crate::{StoreError, Tx, params};
 table! {
     /// Spending limit of a scope.
     BudgetRow in "budget" {
-        /// The tenancy boundary.
+        /// Namespace of the row.
         namespace: String,
         /// Scope of the budget: `task:<id>`, `session:<id>`, `agent:<name>` or `namespace`.
         scope: String,

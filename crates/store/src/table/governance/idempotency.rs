@@ -7,7 +7,7 @@ use crate::{StoreError, Tx, params};
 table! {
     /// A stored response.
     IdempotencyRow in "idem" {
-        /// The tenancy boundary.
+        /// Namespace of the row.
         namespace: String,
         /// The caller and the operation.
         scope: String,

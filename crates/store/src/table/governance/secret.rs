@@ -7,7 +7,7 @@ use crate::{StoreError, Tx, params};
 table! {
     /// An encrypted value of a secret.
     SecretRow in "secret" {
-        /// The tenancy boundary.
+        /// Namespace of the row.
         namespace: String,
         /// Name of the secret.
         name: String,
@@ -52,7 +52,7 @@ pub fn put(tx: &mut Tx<'_>, row: &SecretRow, replaces: Option<u64>) -> Result<bo
 /// Position in a list of secrets.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SecretPlace {
-    /// The tenancy boundary.
+    /// Namespace of the row.
     pub namespace: String,
     /// Name of the secret.
     pub name: String,

@@ -9,7 +9,7 @@ table! {
     UsageRecordRow in "meter" {
         /// The id. Later records have greater ids.
         id: UsageRecordId,
-        /// The tenancy boundary.
+        /// Namespace of the row.
         namespace: String,
         /// Time at which the use ended.
         at: Timestamp,

@@ -10,7 +10,7 @@ table! {
     DeliveryRow in "delivery" {
         /// The id.
         id: DeliveryId,
-        /// The tenancy boundary.
+        /// Namespace of the row.
         namespace: String,
         /// The run whose result is delivered.
         run_id: RunId,

@@ -9,7 +9,7 @@ table! {
     OutboxRow in "outbox" {
         /// The id, by which receivers recognize a repetition.
         id: String,
-        /// The tenancy boundary.
+        /// Namespace of the row.
         namespace: String,
         /// Topic of the notification.
         topic: String,

@@ -9,7 +9,7 @@ table! {
     WebhookRow in "webhook" {
         /// The id.
         id: WebhookId,
-        /// The tenancy boundary.
+        /// Namespace of the row.
         namespace: String,
         /// URL that receives the events.
         url: String,

@@ -11,7 +11,7 @@ table! {
         id: WebhookDeliveryId,
         /// The webhook.
         webhook_id: WebhookId,
-        /// The tenancy boundary.
+        /// Namespace of the row.
         namespace: String,
         /// The event: its run id and sequence number.
         event_key: String,

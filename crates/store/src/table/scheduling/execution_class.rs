@@ -9,7 +9,7 @@ table! {
     ExecutionClassRow in "exec_class" {
         /// The key, built from all attributes that distinguish classes.
         key: String,
-        /// The tenancy boundary.
+        /// Namespace of the row.
         namespace: String,
         /// The agent, if the class belongs to one agent.
         agent: Option<String>,

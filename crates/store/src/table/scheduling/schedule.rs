@@ -7,7 +7,7 @@ use crate::{Locked, StoreError, Tx, params};
 table! {
     /// A schedule.
     ScheduleRow in "schedule" {
-        /// The tenancy boundary.
+        /// Namespace of the row.
         namespace: String,
         /// The id.
         id: String,

@@ -7,7 +7,7 @@ use crate::{StoreError, Tx, params};
 table! {
     /// A value of shared state.
     SharedStateRow in "shared_state" {
-        /// The tenancy boundary.
+        /// Namespace of the row.
         namespace: String,
         /// `session`, `user` or `app`.
         scope: String,
@@ -27,7 +27,7 @@ table! {
 /// Identifies the owner of values.
 #[derive(Debug, Clone, Copy)]
 pub struct StateOwner<'a> {
-    /// The tenancy boundary.
+    /// Namespace of the row.
     pub namespace: &'a str,
     /// `session`, `user` or `app`.
     pub scope: &'a str,

@@ -9,7 +9,7 @@ table! {
     InputRow in "input" {
         /// The id.
         id: InputId,
-        /// The tenancy boundary.
+        /// Namespace of the row.
         namespace: String,
         /// The task that receives it.
         task_id: TaskId,

@@ -10,7 +10,7 @@ table! {
     MessageRow in "message" {
         /// The id.
         id: MessageId,
-        /// The tenancy boundary.
+        /// Namespace of the row.
         namespace: String,
         /// The message as JSON, if it is small.
         body: Option<String>,

@@ -12,7 +12,7 @@ table! {
     RunRow in "run" {
         /// The id.
         id: RunId,
-        /// The tenancy boundary.
+        /// Namespace of the row.
         namespace: String,
         /// The task.
         task_id: TaskId,

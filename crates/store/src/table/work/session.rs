@@ -8,7 +8,7 @@ use crate::{Locked, StoreError, Tx, params};
 table! {
     /// A session.
     SessionRow in "session" {
-        /// The tenancy boundary.
+        /// Namespace of the row.
         namespace: String,
         /// The id.
         id: String,
@@ -38,7 +38,7 @@ table! {
 /// Identifies a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SessionRef<'a> {
-    /// The tenancy boundary.
+    /// Namespace of the row.
     pub namespace: &'a str,
     /// The id.
     pub id: &'a str,

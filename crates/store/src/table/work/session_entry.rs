@@ -14,7 +14,7 @@ use crate::{StoreError, ToColumn, Tx, params};
 table! {
     /// A message of a session.
     SessionMessageRow in "session_entry" {
-        /// The tenancy boundary.
+        /// Namespace of the row.
         namespace: String,
         /// The session.
         session_id: String,

@@ -11,7 +11,7 @@ table! {
     TaskRow in "task" {
         /// The id.
         id: TaskId,
-        /// The tenancy boundary.
+        /// Namespace of the row.
         namespace: String,
         /// The agent.
         agent: String,
