@@ -64,7 +64,7 @@ impl AgentRevision {
     /// if the engine cannot enforce it.
     pub(crate) fn policy(
         &self,
-        calls: &[Option<&ExecutionPolicyPatch>],
+        requests: &[Option<&ExecutionPolicyPatch>],
         parent: Option<&ExecutionPolicy>,
     ) -> Result<ExecutionPolicy, EngineError> {
         self.config.policy.validate()?;
@@ -74,9 +74,9 @@ impl AgentRevision {
         let security = self.config.policy.security.or(Some(CommandPolicy::Deny));
         let agent = ExecutionPolicyPatch { security, ..self.config.policy.clone() };
         let mut policy = ExecutionPolicy::effective(&ceiling, &agent, &nothing, &nothing);
-        for call in calls.iter().flatten() {
-            call.validate()?;
-            policy = policy.restricted_by(call);
+        for request in requests.iter().flatten() {
+            request.validate()?;
+            policy = policy.restricted_by(request);
         }
         if let Some(parent) = parent {
             policy = policy.intersect(parent);

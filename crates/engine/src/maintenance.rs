@@ -77,8 +77,8 @@ where
     }
 }
 
-/// Extends the leases of a worker, except those of runs with a cancellation request. Returns its leased runs with
-/// their epochs, and whether they must stop.
+/// Records a heartbeat of a worker and extends its leases, except those of runs with a cancellation request. Returns
+/// its leased runs with their epochs, and whether they must stop.
 pub(crate) fn renew(
     tx: &mut Tx<'_>,
     id: WorkerId,

@@ -96,7 +96,7 @@ pub(crate) fn answer_text(
     Ok(false)
 }
 
-/// Settles an expired approval by its fallback. Does nothing if it is settled or has not expired.
+/// Settles an approval by its fallback, because it has expired. Does nothing if it is settled.
 pub(crate) fn expire(tx: &mut Tx<'_>, id: ApprovalId) -> Result<(), EngineError> {
     let Some(row) = approval::get(tx, id)? else { return Ok(()) };
     run::lock(tx, row.run_id)?;

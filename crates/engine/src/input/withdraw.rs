@@ -86,7 +86,7 @@ pub(super) fn removable_inputs(
     Ok(removable_inputs)
 }
 
-/// Marks an input as superseded, because a newer one replaces it.
+/// Marks an input as superseded. A run that has not begun and has no other input ends.
 pub(crate) fn supersede_input(tx: &mut Tx<'_>, row: InputRow) -> Result<(), EngineError> {
     delete_inputs(tx, vec![row], InputTransition::Superseded, None).map(drop)
 }

@@ -32,7 +32,8 @@ impl ServedSessions {
 }
 
 impl ClaimContext {
-    /// Returns the next run of a served session that can be claimed, with its class. `None` if there is none.
+    /// Returns the next run to claim, with its class. A worker that is restricted to some sessions claims only their
+    /// runs. `None` if there is none.
     pub(crate) fn next_ready(
         &self,
         tx: &mut Tx<'_>,

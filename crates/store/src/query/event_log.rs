@@ -93,7 +93,7 @@ pub struct LogBounds {
 /// Namespace, task and session of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunScope {
-    /// Namespace of the row.
+    /// Namespace of the run.
     pub namespace: String,
     /// The task.
     pub task: TaskId,

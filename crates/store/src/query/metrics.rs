@@ -27,7 +27,7 @@ pub struct Backlog {
 /// An execution class and its queue.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClassMetrics {
-    /// Namespace of the row.
+    /// Namespace of the class.
     pub namespace: String,
     /// Key of the class.
     pub key: String,
