@@ -157,7 +157,8 @@ impl Engine {
         write.await
     }
 
-    /// Deletes an agent. Its tasks stay, and submitted runs continue with their revision.
+    /// Deletes an agent. Its tasks stay, and submitted runs continue with their revision. Fails if the agent does not
+    /// exist.
     pub async fn delete_agent(&self, namespace: &Namespace, name: &str) -> Result<(), EngineError> {
         let (namespace, name) = (namespace.clone(), name.to_owned());
         let write =
@@ -181,7 +182,7 @@ pub(crate) fn resolve(
     AgentRevision::from_row(row.ok_or_else(|| RequestError::not_found("agent", name))?)
 }
 
-/// Stores a new revision, unless it equals the newest one.
+/// Stores a new revision of an agent and returns it. If it equals the newest revision, returns that one.
 pub(crate) fn put(
     tx: &mut Tx<'_>,
     namespace: &Namespace,

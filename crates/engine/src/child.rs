@@ -195,7 +195,8 @@ pub(crate) fn spawn_options_for_continuation(run: &RunRow) -> Result<Option<Stri
     Ok(Some(serde_json::to_string(&terms)?))
 }
 
-/// Cancels the children of a run that ends. A successful run cancels only the children whose lifetime is bound to it.
+/// Removes the joins of a run that ends and cancels its children. A successful run cancels only the children whose
+/// lifetime is bound to it.
 pub(crate) fn cancel_children(tx: &mut Tx<'_>, parent: &RunRow) -> Result<(), EngineError> {
     // The run does not wait for its children any more, so their ends must not resume it.
     run_join::remove_of_run(tx, parent.id)?;
@@ -247,8 +248,9 @@ pub(crate) fn cancel_descendants(tx: &mut Tx<'_>, task: TaskId) -> Result<(), En
     Ok(())
 }
 
-/// Notifies the parent of a run that has ended: through the call that waits for it, or with a message. Does nothing if
-/// the parent chose [`ParentNotification::Never`].
+/// Applies the end of a run to its parent: starts the next deferred sibling, records the end in the team, archives the
+/// task if requested, and notifies the parent through the call that waits for it, or with a message. Does nothing for
+/// a run without a parent.
 pub(crate) fn notify_parent(tx: &mut Tx<'_>, child: &RunRow) -> Result<(), EngineError> {
     let Some(parent_id) = child.parent_run_id else { return Ok(()) };
     let ties = EndedChildOptions::of(child)?;

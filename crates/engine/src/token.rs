@@ -69,7 +69,7 @@ pub struct Tokens<'a> {
 }
 
 impl Tokens<'_> {
-    /// Stores a token under a new id.
+    /// Stores a token under a new id and returns it.
     pub async fn create(self, new: NewToken) -> Result<Token, EngineError> {
         let id: TokenId = self.engine.inner.env.id();
         let scopes = serde_json::to_string(&new.scopes)?;
@@ -92,7 +92,7 @@ impl Tokens<'_> {
         write.await
     }
 
-    /// Returns a token, revoked or not.
+    /// Returns a token, revoked or not. Fails if there is none with this id.
     pub async fn get(self, id: TokenId) -> Result<Token, EngineError> {
         let row = self.engine.store().read(move |tx| Ok::<_, EngineError>(token::get(tx, id)?));
         Token::from_row(row.await?.ok_or_else(|| EngineError::not_found("token", id))?)
@@ -123,7 +123,7 @@ impl Tokens<'_> {
         write.await
     }
 
-    /// Records the time of use of a token. Callers do it now and then, not for each request.
+    /// Records the time of use of a token. A later time is kept. Call it now and then, not for each request.
     pub async fn touch(self, id: TokenId, at: Timestamp) -> Result<(), EngineError> {
         self.engine.store().write(move |tx| Ok::<_, EngineError>(token::touch(tx, id, at)?)).await
     }

@@ -146,7 +146,7 @@ pub(super) fn apply_answer(
     Ok(ApprovalReceipt { id: row.id, state, is_recorded: true, by: row.decided_by.clone() })
 }
 
-/// Returns the decision that an answer or an expiry stands for.
+/// Returns the decision that an answer makes. An expiry makes the decision of its fallback.
 fn decision(answer: &ApprovalAnswer, row: &ApprovalRow) -> Result<ApprovalDecision, EngineError> {
     Ok(match answer {
         ApprovalAnswer::Approve(_) => match row.ballot()? {
@@ -225,7 +225,8 @@ fn apply_effect(
     Ok(())
 }
 
-/// Returns the effect of an answer. It depends on the kind of the approval.
+/// Returns the effect of an answer on the run, which depends on the kind of the approval. Raises the budget if that
+/// was approved.
 fn effect(
     tx: &mut Tx<'_>,
     row: &ApprovalRow,

@@ -11,7 +11,7 @@ use super::plan::call_key;
 use crate::error::EngineError;
 use crate::run::lifecycle::policy;
 
-/// Returns true if a standing approval covers the call and the policy of the run honours standing approvals.
+/// Returns true if a standing approval covers the call and the policy of the run accepts standing approvals.
 pub(super) fn is_granted(
     tx: &mut Tx<'_>,
     run: &RunRow,

@@ -100,7 +100,7 @@ fn insert(
     Ok(())
 }
 
-/// Sets the timer of a run to the first timeout of its joins.
+/// Sets the timer of a run to the first timeout of its joins. Removes it if none has a timeout.
 fn set_timer(tx: &mut Tx<'_>, run: RunId) -> Result<(), EngineError> {
     let joins = run_join::of_run(tx, run)?;
     match joins.iter().filter_map(|join| join.until).min() {
@@ -113,7 +113,8 @@ fn set_timer(tx: &mut Tx<'_>, run: RunId) -> Result<(), EngineError> {
     Ok(())
 }
 
-/// Marks the dependencies on a run that has ended as done. Returns true if a parked run waited for it.
+/// Marks the dependencies on a run that has ended as done, and ends the joins that are complete. Returns true if a
+/// parked run waited for it.
 pub(super) fn run_ended(tx: &mut Tx<'_>, ended: RunId) -> Result<bool, EngineError> {
     let mut waited = false;
     for id in run_dependency::complete(tx, ended)? {

@@ -149,8 +149,8 @@ fn queue_for_parked_run(
     Ok(input::insert(tx, task, message, assignment)?.id)
 }
 
-/// Takes the result of a child for the parent, and withdraws the pending message about it. Returns true if the parent
-/// has received that message already.
+/// Returns true if the parent has received the message about a child already. Otherwise withdraws that message,
+/// because the parent gets the result now.
 pub(super) fn take_result(
     tx: &mut Tx<'_>,
     parent_task: TaskId,

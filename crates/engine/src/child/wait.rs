@@ -152,7 +152,7 @@ impl ChildWait {
     }
 }
 
-/// Collects the results of runs for the result of the call. A result that a message contained already is not repeated.
+/// Returns the results of runs for the result of the call. A result that a message contained already is not repeated.
 pub(super) fn collect(
     tx: &mut Tx<'_>,
     namespace: &str,
@@ -176,7 +176,7 @@ struct ChildAndParent {
     parent: RunRow,
 }
 
-/// Finds a child that a run of the session has started.
+/// Returns a child that a run of the session has started, with that run. Fails for any other run.
 fn child_of(
     tx: &mut Tx<'_>,
     namespace: &str,

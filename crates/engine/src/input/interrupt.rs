@@ -79,12 +79,13 @@ pub(super) fn roll_back(
     Ok(receipt)
 }
 
-/// Reads the current row of a run.
+/// Reads the current row of a run and locks it.
 fn lock_current(tx: &mut Tx<'_>, run: Locked<RunRow>) -> Result<Locked<RunRow>, EngineError> {
     Ok(run::lock(tx, run.id)?.unwrap_or(run))
 }
 
-/// Supersedes older unread messages.
+/// Marks the older unread messages of the task as superseded, and returns their ids. Runs that they alone would have
+/// started end.
 fn supersede(
     tx: &mut Tx<'_>,
     routed: &mut RoutedInput<'_>,
@@ -99,7 +100,7 @@ fn supersede(
     Ok(ids)
 }
 
-/// Starts a run that has not begun, without further delay.
+/// Starts a run that has not begun without further delay, and records the request.
 fn start_now(
     tx: &mut Tx<'_>,
     row: &mut Locked<RunRow>,

@@ -40,8 +40,8 @@ pub struct Deliveries<'a> {
 }
 
 impl Deliveries<'_> {
-    /// Sends a failed, abandoned or unknown delivery again. The delivery gets a new generation and a new key, so a
-    /// message that had arrived after all arrives twice.
+    /// Sends a failed, abandoned or unknown delivery again. Fails for any other state. The delivery gets a new
+    /// generation and a new key, so a message that had arrived after all arrives twice.
     pub async fn retry(
         self,
         namespace: &Namespace,
@@ -51,7 +51,7 @@ impl Deliveries<'_> {
         self.engine.inner.store.write(move |tx| retry(tx, &namespace, id)).await
     }
 
-    /// Dismisses a delivery that has not arrived.
+    /// Dismisses a delivery that has not arrived, so that it is not sent. Fails for any other state.
     pub async fn dismiss(
         self,
         namespace: &Namespace,
@@ -128,8 +128,8 @@ pub(crate) fn create_delivery(
     Ok(())
 }
 
-/// Returns the message with the answer of a run: the last message of the model, or a new message if the answer differs
-/// from it.
+/// Returns the message with the answer of a run: the last message of the model, or a new one that it stores if the
+/// answer differs.
 fn answer_message(tx: &mut Tx<'_>, run: &RunRow, text: &str) -> Result<MessageId, EngineError> {
     if let Some(last) = run_step::last_model_message(tx, run.id)?
         && message::get(tx, last)?.text() == text
@@ -183,7 +183,7 @@ fn retry(
     Ok(row.into_row())
 }
 
-/// Applies a transition to a delivery. The caller stores the row.
+/// Applies a transition to a delivery. Fails if its state does not permit it. The caller stores the row.
 fn transition(
     row: &mut Locked<DeliveryRow>,
     event: DeliveryTransition,

@@ -24,7 +24,7 @@ const CLAIM: Duration = Duration::from_secs(60);
 /// Delays between retries.
 const RETRIES: Backoff = Backoff { first: Duration::from_secs(1), max: Duration::from_secs(300) };
 
-/// Adds a notice to the outbox, in the transaction of the change.
+/// Adds a notice to the outbox in the transaction of the change, unless its key exists, and wakes the sender.
 pub(crate) fn insert_message(
     tx: &mut Tx<'_>,
     namespace: &str,
@@ -48,7 +48,7 @@ pub(crate) fn insert_message(
     Ok(())
 }
 
-/// Adds a notice of the end of a run. The notice does not contain the result.
+/// Adds a notice of the end of a run to the outbox. The notice does not contain the result.
 pub(crate) fn run_ended(
     tx: &mut Tx<'_>,
     run: &RunRow,
@@ -78,7 +78,7 @@ pub(crate) async fn run(shared: Arc<EngineInner>) {
     }
 }
 
-/// Publishes due notices. Returns their number.
+/// Publishes due notices and records the results. Returns their number.
 async fn publish_due(shared: &EngineInner, bus: &dyn Bus) -> Result<usize, EngineError> {
     if !bus.has_subscribers(Topic::Notices) {
         return Ok(0);

@@ -127,7 +127,7 @@ impl Webhooks<'_> {
         Ok(Page::new(webhooks, limit, |webhook: &Webhook| webhook.id))
     }
 
-    /// Disables or enables a webhook. An enabled webhook receives events from now on.
+    /// Disables or enables a webhook and returns it. An enabled webhook receives events from now on.
     pub async fn set_disabled(
         self,
         namespace: &Namespace,
@@ -153,7 +153,7 @@ impl Webhooks<'_> {
         write.await
     }
 
-    /// Deletes a webhook with its deliveries.
+    /// Deletes a webhook with its deliveries. Fails if the namespace has none with this id.
     pub async fn delete(self, namespace: &Namespace, id: WebhookId) -> Result<(), EngineError> {
         let namespace = namespace.clone();
         let write = self.engine.store().write(move |tx| {
@@ -163,7 +163,7 @@ impl Webhooks<'_> {
         write.await
     }
 
-    /// Lists the deliveries of a webhook, newest first. `filter.before` is the cursor of the page.
+    /// Lists up to `limit` deliveries of a webhook, newest first. `filter.before` is the cursor of the page.
     pub async fn deliveries(
         self,
         namespace: &Namespace,
@@ -179,7 +179,7 @@ impl Webhooks<'_> {
         Ok(Page::new(rows.await?, limit, |row| row.id))
     }
 
-    /// Sends a delivery again under the same id, unless it is being sent.
+    /// Sends a delivery again under the same id. Fails if it is being sent.
     pub async fn redeliver(
         self,
         namespace: &Namespace,
@@ -209,7 +209,8 @@ fn find(tx: &mut Tx<'_>, namespace: &Namespace, id: WebhookId) -> Result<Webhook
     row.ok_or_else(|| EngineError::not_found("webhook", id))
 }
 
-/// Applies a transition to a delivery and ends its claim. The caller stores the row.
+/// Applies a transition to a delivery and ends its claim. Fails if its state does not permit it. The caller stores the
+/// row.
 fn transition(
     row: &mut WebhookDeliveryRow,
     event: WebhookDeliveryTransition,

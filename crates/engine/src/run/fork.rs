@@ -143,7 +143,7 @@ fn fork(
     Ok(forked)
 }
 
-/// Resolves the point at which the fork leaves its original run.
+/// Returns the point at which the fork leaves its original run. Fails if the step is not committed.
 fn find_point(
     tx: &mut Tx<'_>,
     origin: RunRow,
@@ -195,14 +195,14 @@ fn check_point(tx: &mut Tx<'_>, point: &ForkPoint, env: &Env) -> Result<(), Engi
     Ok(())
 }
 
-/// Validates the message of a fork like the message of a task request.
+/// Fails if the message of a fork is invalid, like the message of a task request.
 fn check(parts: &[ContentPart]) -> Result<(), EngineError> {
     let message_request = TaskRequest { message: parts.to_vec(), ..TaskRequest::default() };
     Ok(message_request.validate()?)
 }
 
 /// Returns the point before the newest user message up to an entry. The point may be in a run from which `origin`
-/// itself was forked.
+/// itself was forked. Fails if there is no such message.
 fn before_newest_message(
     tx: &mut Tx<'_>,
     mut origin: RunRow,
@@ -249,7 +249,7 @@ fn entries_up_to(tx: &mut Tx<'_>, id: RunId, until: u64) -> Result<Vec<RunStepRo
     }
 }
 
-/// Creates a session with the messages of the original session at the fork point. Message rows are shared.
+/// Creates a session with the messages of the original session at the fork point. Message rows are shared with it.
 fn copy_session(tx: &mut Tx<'_>, point: &ForkPoint) -> Result<SessionRow, EngineError> {
     let ForkPoint { origin, entry_no, .. } = point;
     let entries = shared_entries(tx, origin, *entry_no)?;

@@ -24,7 +24,8 @@ pub(crate) fn run_state(run: &RunRow) -> Result<RunState, EngineError> {
     Ok(run.state()?)
 }
 
-/// Applies a transition to a run. The caller saves the row.
+/// Applies a transition to a run and returns the new state. Fails if the state does not permit it. The caller saves
+/// the row.
 pub(crate) fn transition_run(
     run: &mut RunRow,
     event: RunTransition,

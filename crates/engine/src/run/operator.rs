@@ -16,7 +16,7 @@ use crate::run::lifecycle::{parse_column, run_state};
 
 impl Runs<'_> {
     /// Resumes a run that is parked for an operator, after its retries were exhausted or after a crash loop. It
-    /// continues at its first in-flight step, with all its retries.
+    /// continues at its first in-flight step, with all its retries. Fails for any other run.
     pub async fn resume(
         self,
         namespace: &Namespace,
@@ -27,7 +27,8 @@ impl Runs<'_> {
         self.engine.store().write(move |tx| resume(tx, &namespace, id, &by)).await
     }
 
-    /// Retries an ended run that did not succeed: its task gets a new run with the same message. Returns the new run.
+    /// Retries an ended run that did not succeed: its task gets a new run with the same message, whose id is returned.
+    /// Fails for any other run.
     pub async fn retry(self, namespace: &Namespace, id: RunId) -> Result<RunId, EngineError> {
         let row = query::run::get(self.engine.store(), namespace, id).await?;
         let status: RunStatus = parse_column(&row.status)?;

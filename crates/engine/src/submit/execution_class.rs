@@ -47,7 +47,8 @@ pub struct ExecutionClasses<'a> {
 }
 
 impl ExecutionClasses<'_> {
-    /// Sets the concurrency target of a class. Zero pauses the class: no run starts, running runs continue.
+    /// Sets the concurrency target of a class. Zero pauses the class: no run starts, running runs continue. Fails if
+    /// the namespace has no such class.
     pub async fn set_target(
         self,
         namespace: &Namespace,
@@ -117,7 +118,7 @@ pub(crate) fn acquire_slot(tx: &mut Tx<'_>, run: &RunRow, turn: u64) -> Result<b
     Ok(true)
 }
 
-/// Checks the circuit breaker of a class, and acquires a slot if it admits a run.
+/// Takes a slot of a class with recent failures if its circuit breaker admits a run. Returns false otherwise.
 fn admit(tx: &mut Tx<'_>, run: &RunRow, turn: u64) -> Result<bool, EngineError> {
     let now = tx.now();
     let missing = || EngineError::Unreadable(format!("the class of {} is missing", run.id));
@@ -139,7 +140,7 @@ fn count(number: u64) -> u32 {
     u32::try_from(number).unwrap_or(u32::MAX)
 }
 
-/// Frees the slots of a run, and reports the outcome of its attempt to the circuit breaker.
+/// Frees the slots of a run, reports the outcome of its attempt to the circuit breaker, and wakes a waiting run.
 pub(crate) fn release_slot(
     tx: &mut Tx<'_>,
     run: &RunRow,

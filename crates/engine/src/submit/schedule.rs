@@ -125,7 +125,7 @@ impl Schedules<'_> {
         self.engine.inner.store.write(move |tx| put(tx, &namespace, &schedule)).await
     }
 
-    /// Returns a schedule.
+    /// Returns a schedule. Fails if the namespace has none with this id.
     pub async fn get(self, namespace: &Namespace, id: &str) -> Result<ScheduleState, EngineError> {
         let (namespace, id) = (namespace.clone(), id.to_owned());
         self.engine.inner.store.read(move |tx| state(&find(tx, &namespace, &id)?)).await
@@ -146,7 +146,8 @@ impl Schedules<'_> {
         listed.await
     }
 
-    /// Pauses or resumes a schedule. Times during a pause are skipped.
+    /// Pauses or resumes a schedule and returns it. Times during a pause are skipped. Fails if the namespace has none
+    /// with this id.
     pub async fn set_paused(
         self,
         namespace: &Namespace,
@@ -157,7 +158,7 @@ impl Schedules<'_> {
         self.engine.inner.store.write(move |tx| pause(tx, &namespace, &id, paused)).await
     }
 
-    /// Deletes a schedule. Its tasks continue.
+    /// Deletes a schedule. Its tasks continue. Fails if the namespace has none with this id.
     pub async fn delete(self, namespace: &Namespace, id: &str) -> Result<(), EngineError> {
         let (namespace, id) = (namespace.clone(), id.to_owned());
         let deleted = self.engine.inner.store.write(move |tx| {
@@ -169,7 +170,7 @@ impl Schedules<'_> {
         deleted.await
     }
 
-    /// Returns the next times of a schedule. Empty if it is paused.
+    /// Returns the next `count` times of a schedule. Empty if it is paused.
     pub async fn next_times(
         self,
         namespace: &Namespace,
@@ -246,7 +247,7 @@ fn put(
 }
 
 /// Returns the first time of a schedule that starts now. A schedule with a single time fires even if that time has
-/// passed.
+/// passed. `None` if there is none.
 fn first_time(row: &ScheduleRow, now: Timestamp) -> Result<Option<Timestamp>, EngineError> {
     let times = schedule_times(row)?;
     let next = match serde_json::from_str(&row.timing)? {

@@ -110,7 +110,8 @@ fn batch(
     Ok(FanoutBatch { webhook, to: page.next, deliveries, more: page.has_more })
 }
 
-/// Stores deliveries and advances the cursor. Does nothing if another process has advanced it.
+/// Stores deliveries and advances the cursor of the webhook. Returns the number of deliveries. Stores nothing and
+/// returns 0 if another process has advanced it.
 fn store(tx: &mut Tx<'_>, batch: &FanoutBatch) -> Result<u64, EngineError> {
     let webhook = &batch.webhook;
     if !webhook::advance(tx, webhook.id, webhook.cursor_pos, batch.to)? {
