@@ -119,7 +119,7 @@ impl LogTailer {
         }
     }
 
-    fn accept_live(&mut self, live: Result<Message, Lagged>) {
+    fn accept_live(&mut self, live: Result<BusMessage, Lagged>) {
         match live {
             Ok(BusMessage::Live(event)) => {
                 self.during.extend(QueuedDelta::encode(&self.registry, &event))
@@ -229,7 +229,7 @@ impl LogTailer {
     }
 }
 
-fn reports_events(wakeup: &Result<Message, Lagged>) -> bool {
+fn reports_events(wakeup: &Result<BusMessage, Lagged>) -> bool {
     matches!(wakeup, Ok(BusMessage::Wakeup(Wakeup::Events(_))) | Err(Lagged { .. }))
 }
 
