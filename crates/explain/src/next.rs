@@ -8,8 +8,6 @@ use super::NextStep;
 fn step(command: String, why: &str) -> NextStep {
     NextStep { command, why: why.to_owned() }
 }
-/// Returns the command that explains a related subject.
-/// Suggests the command that explains a related subject.
 
 /// Returns the command that explains a related subject.
 pub(super) fn explain(id: impl Display) -> NextStep {
