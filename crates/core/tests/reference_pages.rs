@@ -3,7 +3,11 @@
 //!
 //! A table is between the lines `<!-- generated: NAME -->` and `<!-- end -->` of a page.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking, also in what tests share")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test fails by panicking, also in what tests share"
+)]
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;

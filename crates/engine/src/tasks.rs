@@ -76,7 +76,7 @@ fn retry(tx: &mut Tx<'_>, namespace: &Namespace, id: TaskId) -> Result<RunId, En
     for row in messages_of_run {
         let (id, seq): (InputId, _) = (tx.id(), next_number(tx, &task)?);
         let row = InputRow {
-            id: id,
+            id,
             run_id: None,
             seq,
             idem_key: id.to_string(),

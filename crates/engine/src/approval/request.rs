@@ -77,7 +77,7 @@ fn park_run(
 ) -> Result<(), EngineError> {
     transition_run(run, RunTransition::Parked(reason))?;
     run.ready = false;
-    let parked = Parked { reason: reason, code: None, detail: None };
+    let parked = Parked { reason, code: None, detail: None };
     event::append_event(tx, run, DurableEvent::Parked(parked))?;
     run.save(tx)?;
     if let Some(mut task) = task::lock(tx, run.task_id)? {

@@ -64,14 +64,13 @@ async fn execute(
     Ok(match result {
         DriveResult::Abandoned => None,
         DriveResult::Boundary => {
-            Some(ExecutionResult { outcome: AttemptOutcome::Drained, position: position })
+            Some(ExecutionResult { outcome: AttemptOutcome::Drained, position })
         }
-        DriveResult::Ended(outcome) => Some(ExecutionResult {
-            outcome: AttemptOutcome::from_driver(*outcome),
-            position: position,
-        }),
+        DriveResult::Ended(outcome) => {
+            Some(ExecutionResult { outcome: AttemptOutcome::from_driver(*outcome), position })
+        }
         DriveResult::TimedOut(outcome) => {
-            Some(ExecutionResult { outcome: outcome, position: JournalPosition::default() })
+            Some(ExecutionResult { outcome, position: JournalPosition::default() })
         }
     })
 }

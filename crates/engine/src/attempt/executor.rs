@@ -56,7 +56,7 @@ impl JournalPosition {
 impl ExecutionResult {
     /// Returns the result of an attempt that failed before it wrote anything.
     pub(crate) fn failed(outcome: AttemptOutcome) -> Self {
-        Self { outcome: outcome, position: JournalPosition::default() }
+        Self { outcome, position: JournalPosition::default() }
     }
 }
 

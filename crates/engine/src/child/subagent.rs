@@ -223,16 +223,7 @@ impl SpawnBatch {
         requests: Range<usize>,
     ) -> Result<Vec<SpawnedChild>, EngineError> {
         let mut parent = lock_leased_run(tx, &self.lease)?;
-        if parent.cancel_requested.is_some() {
-            let problem = "the run is being cancelled";
-            return Err(RequestError::invalid("run", problem, "start nothing more").into());
-        }
-        if let Some(max) = self.depth_max
-            && self.depth >= max
-        {
-            let problem = format!("{max} levels of agents below the first one are allowed");
-            return Err(RequestError::invalid("depth", problem, "do it yourself").into());
-        }
+        self.check_may_spawn(&parent)?;
         let namespace: Namespace = parse_column(&parent.namespace)?;
         let lane = self.lane();
         let defaults = self.defaults(tx, &namespace, &parent, &lane)?;
@@ -295,6 +286,21 @@ impl SpawnBatch {
         event::append_events(tx, &mut parent, &events)?;
         parent.save(tx)?;
         Ok(started)
+    }
+
+    /// Fails if the run is being cancelled or the depth is exhausted.
+    fn check_may_spawn(&self, parent: &RunRow) -> Result<(), EngineError> {
+        if parent.cancel_requested.is_some() {
+            let problem = "the run is being cancelled";
+            return Err(RequestError::invalid("run", problem, "start nothing more").into());
+        }
+        if let Some(max) = self.depth_max
+            && self.depth >= max
+        {
+            let problem = format!("{max} levels of agents below the first one are allowed");
+            return Err(RequestError::invalid("depth", problem, "do it yourself").into());
+        }
+        Ok(())
     }
 
     /// Returns how many more children may start now.

@@ -266,7 +266,7 @@ impl BwrapBuilder {
             }
         };
         let teardown = Teardown::of_sandbox(resources, Arc::clone(&self.spawn_thread));
-        let teardown = Teardown { root: Some(root), proxy: proxy, ..teardown };
+        let teardown = Teardown { root: Some(root), proxy, ..teardown };
         let process_options =
             ProcessOptions { setup_check: SetupCheck::StatusFile, ..process_options(&job, NAME) };
         SandboxedProcess::of_started(started, teardown, process_options)

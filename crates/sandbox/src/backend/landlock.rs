@@ -114,10 +114,8 @@ impl LandlockBackend {
             env: layout::environment(&job, layout.workspace.as_deref(), &tmp),
         };
         let started = self.fork_server.start(waiting, &order, &job);
-        let teardown = Teardown {
-            proxy: proxy,
-            ..Teardown::of_sandbox(resources, Arc::clone(&self.spawn_thread))
-        };
+        let teardown =
+            Teardown { proxy, ..Teardown::of_sandbox(resources, Arc::clone(&self.spawn_thread)) };
         let process_options =
             ProcessOptions { setup_check: SetupCheck::StatusFile, ..process_options(&job, NAME) };
         SandboxedProcess::of_started(started, teardown, process_options)

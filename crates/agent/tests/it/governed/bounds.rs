@@ -183,7 +183,7 @@ async fn m4_what_cannot_be_counted_cannot_be_bounded() {
         .turn(text("never"));
     let agent = giving(1_000).agent(&Arc::default(), model.clone());
     let result = agent.run("go").await.unwrap();
-    let limit = result.limit.clone().unwrap();
+    let limit = result.limit.unwrap();
     assert!(limit.used.contains("unknown"), "{limit:?}");
     assert_eq!(model.call_count(), 1);
 }
