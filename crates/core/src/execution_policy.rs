@@ -213,7 +213,7 @@ impl ExecutionPolicy {
         }
     }
 
-    /// Fails for the first value that is outside of its range.
+    /// Fails for the first invalid value.
     pub fn validate(&self) -> Result<(), PolicyError> {
         self.resources.validate()?;
         self.retry.validate()

@@ -263,8 +263,8 @@ pub(crate) fn check_record(owner: &Owner, memory: &Memory) -> Result<(), MemoryE
     check_details(&memory.metadata, &memory.sources)
 }
 
-/// Applies an update to a memory: replaces text, category and metadata if they are given. The caller replaces the
-/// embedding. Fails if a limit is exceeded.
+/// Applies an update to a memory: replaces the text, replaces the category if one is given, and adds metadata and
+/// sources. The caller replaces the embedding. Fails if a limit is exceeded.
 pub(crate) fn apply_update(memory: &mut Memory, update: &RecordUpdate) -> Result<(), MemoryError> {
     memory.text.clone_from(&update.text);
     memory.category = update.category.or(memory.category);

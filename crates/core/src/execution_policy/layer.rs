@@ -44,7 +44,7 @@ pub struct ExecutionPolicyPatch {
 }
 
 impl ExecutionPolicyPatch {
-    /// Fails for the first value that is outside of its range.
+    /// Fails for the first invalid value.
     pub fn validate(&self) -> Result<(), PolicyError> {
         self.resources.unwrap_or_default().validate()?;
         self.retry.as_ref().map_or(Ok(()), RetryPolicy::validate)

@@ -214,7 +214,7 @@ impl InputQueueSettings {
         })
     }
 
-    /// Fails for the first value that is outside of its range.
+    /// Fails for the first invalid value.
     pub fn validate(&self) -> Result<(), RequestError> {
         if !(1..=INPUTS_PENDING_MAX).contains(&self.cap) {
             let problem = format!("{} messages are out of range", self.cap);

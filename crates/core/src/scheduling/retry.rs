@@ -74,7 +74,7 @@ impl RetryPolicy {
         Self { max_attempts: 1, ..Self::default() }
     }
 
-    /// Fails for the first value that is outside of its range.
+    /// Fails for the first invalid value.
     pub fn validate(&self) -> Result<(), PolicyError> {
         if !(1..=ATTEMPTS_MAX).contains(&self.max_attempts) {
             return Err(PolicyError::invalid(

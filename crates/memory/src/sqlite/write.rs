@@ -92,7 +92,7 @@ impl OwnerWriter<'_, '_> {
         Ok(())
     }
 
-    /// Replaces the text of a memory and its derived rows. Sources are only added.
+    /// Replaces the text of a memory and its derived rows. Metadata and sources are only added.
     fn update(&mut self, update: &RecordUpdate) -> Result<(), MemoryError> {
         let (seq, mut memory) = self.current(update.id)?;
         self.remove_from_index(seq, &memory.text)?;
