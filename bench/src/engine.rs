@@ -13,6 +13,7 @@ use provost_engine::{
 };
 use provost_store::table::work::run::RunRow;
 use provost_store::{Store, StoreOptions};
+use provost_tool::GuardServices;
 use serde_json::json;
 
 use crate::Result;
@@ -29,7 +30,8 @@ pub(crate) async fn open(
     let store = Store::open(StoreOptions::in_dir(dir))?;
     let env = provost_core::Env::system();
     let options = EngineOptions { capacity, ..EngineOptions::default() };
-    let engine = Engine::new(EngineDeps::new(store, agents, env), options);
+    let engine =
+        Engine::new(EngineDeps::new(store, agents, GuardServices::default(), env), options);
     // Interactive, because some runs wait for approvals.
     let policy = serde_json::from_value(json!({ "interactive": true }))?;
     let config = AgentConfig { policy, ..AgentConfig::default() };

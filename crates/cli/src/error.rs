@@ -121,7 +121,7 @@ pub(crate) fn warning(summary: &RunSummary) -> Option<&'static str> {
 impl From<HostError> for CliError {
     fn from(error: HostError) -> Self {
         let HostError { kind, message, hint } = error;
-        Self { kind, message: message, hint: hint }
+        Self { kind, message, hint }
     }
 }
 
