@@ -3,6 +3,8 @@
 //! The database is authoritative. A message only reports that something has changed, so every subscriber also polls. A
 //! lost message delays work and never loses it. [`LocalBus`] connects the parts of one process.
 //!
+//! Messages serialize, so that a bus can reach other processes. [`conformance`] checks an implementation of [`Bus`].
+//!
 //! Three kinds of messages use the bus:
 //! - a [`Wakeup`] reports that a row changed,
 //! - a [`LiveEvent`] is an event of a running attempt before the log has it,
@@ -10,6 +12,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod conformance;
 mod live;
 mod local;
 mod notice;
@@ -20,6 +23,7 @@ use std::fmt::Debug;
 use std::sync::Arc;
 
 use futures::future::BoxFuture;
+use serde::{Deserialize, Serialize};
 
 pub use self::live::{LiveEvent, RunAddress};
 pub use self::local::LocalBus;
@@ -28,7 +32,8 @@ pub use self::subscription::{Lagged, Subscription};
 pub use self::wakeup::Wakeup;
 
 /// A message on the bus.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", content = "body", rename_all = "snake_case")]
 pub enum BusMessage {
     /// Report of a changed row.
     Wakeup(Wakeup),
@@ -61,8 +66,9 @@ pub trait Bus: Debug + Send + Sync + 'static {
     /// Subscribes to a topic. The subscription receives every message that is sent after this call.
     fn subscribe(&self, topic: Topic) -> Subscription;
 
-    /// Returns true if the topic has a subscriber. Senders skip the work for messages without one.
-    fn has_subscribers(&self, topic: Topic) -> bool;
+    /// Returns false only if the topic has no subscriber in any process, so that senders can skip the work for a
+    /// message without a receiver. A bus that reaches other processes and does not know their subscribers returns true.
+    fn may_have_subscribers(&self, topic: Topic) -> bool;
 
     /// Publishes a notice. `Ok` means that the bus has accepted it. After an error, the outbox publishes it again.
     fn publish<'a>(&'a self, notice: &'a Notice) -> BoxFuture<'a, Result<(), PublishError>>;

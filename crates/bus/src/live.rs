@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use provost_core::{Event, RunId, TaskId};
+use serde::{Deserialize, Serialize};
 
-/// Event of an attempt that runs in this process. The durable log contains every durable event a moment later.
-#[derive(Debug, Clone, PartialEq)]
+/// Event of a running attempt. The durable log contains every durable event a moment later.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LiveEvent {
     /// Address of the run.
     pub address: Arc<RunAddress>,
@@ -16,7 +17,7 @@ pub struct LiveEvent {
 }
 
 /// Address of a run: its task, session and ancestors.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunAddress {
     /// Namespace of the run.
     pub namespace: String,

@@ -5,9 +5,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use tokio::sync::broadcast::Sender;
+use futures::stream::{self, Stream};
+use tokio::sync::broadcast::error::RecvError;
+use tokio::sync::broadcast::{Receiver, Sender};
 
-use crate::{Bus, BusMessage, Notice, PublishError, Subscription, Topic};
+use crate::{Bus, Lagged, BusMessage, Notice, PublishError, Subscription, Topic};
 
 /// Number of messages that a subscriber can lag behind.
 const BACKLOG: usize = 4096;
@@ -31,6 +33,18 @@ impl LocalBus {
         // Nothing that can panic runs under this lock.
         self.channels.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Returns the messages of a channel, until the bus is dropped.
+fn messages(receiver: Receiver<BusMessage>) -> impl Stream<Item = Result<BusMessage, Lagged>> {
+    stream::unfold(receiver, |mut receiver| async {
+        let message = match receiver.recv().await {
+            Ok(message) => Ok(message),
+            Err(RecvError::Lagged(missed)) => Err(Lagged { missed }),
+            Err(RecvError::Closed) => return None,
+        };
+        Some((message, receiver))
+    })
 }
 
 impl BusMessage {
@@ -72,10 +86,10 @@ impl Bus for LocalBus {
             channels.retain(|_, channel| channel.receiver_count() > 0);
         }
         let channel = channels.entry(topic).or_insert_with(|| Sender::new(backlog));
-        Subscription::new(channel.subscribe())
+        Subscription::new(messages(channel.subscribe()))
     }
 
-    fn has_subscribers(&self, topic: Topic) -> bool {
+    fn may_have_subscribers(&self, topic: Topic) -> bool {
         self.channels().get(&topic).is_some_and(|channel| channel.receiver_count() > 0)
     }
 
@@ -90,35 +104,14 @@ impl Bus for LocalBus {
 
 #[cfg(test)]
 mod tests {
-    use provost_core::{Env, RunId};
+    use provost_core::Env;
 
     use super::*;
-    use crate::{Lagged, Wakeup};
+    use crate::{Wakeup, conformance};
 
-    fn wakeups(subscription: &mut Subscription) -> Vec<Wakeup> {
-        let mut found = Vec::new();
-        while let Some(Ok(BusMessage::Wakeup(wakeup))) = subscription.try_recv() {
-            found.push(wakeup);
-        }
-        found
-    }
-
-    #[test]
-    fn a_wakeup_reaches_the_subscribers_of_its_topics_and_no_others() {
-        let (bus, env) = (LocalBus::new(), Env::simulated(1));
-        let (run, other): (RunId, RunId) = (env.id(), env.id());
-        let mut all = bus.subscribe(Topic::Wakeups);
-        let mut tasks = bus.subscribe(Topic::Tasks);
-        let mut one = bus.subscribe(Topic::Wakeup(Wakeup::Ended(run)));
-        let mut live = bus.subscribe(Topic::LiveEvents);
-        let sent = [Wakeup::Ended(other), Wakeup::RunReady, Wakeup::Ended(run)];
-        for wakeup in sent {
-            bus.send(BusMessage::Wakeup(wakeup));
-        }
-        assert_eq!(wakeups(&mut all), sent);
-        assert_eq!(wakeups(&mut tasks), [Wakeup::RunReady]);
-        assert_eq!(wakeups(&mut one), [Wakeup::Ended(run)]);
-        assert_eq!(wakeups(&mut live), []);
+    #[tokio::test]
+    async fn the_bus_of_one_process_passes_the_conformance_checks() {
+        conformance::all(&LocalBus::new()).await;
     }
 
     #[tokio::test]
@@ -138,11 +131,11 @@ mod tests {
     #[test]
     fn a_topic_without_subscribers_is_forgotten() {
         let bus = LocalBus::new();
-        assert!(!bus.has_subscribers(Topic::Notices));
+        assert!(!bus.may_have_subscribers(Topic::Notices));
         let subscription = bus.subscribe(Topic::Notices);
-        assert!(bus.has_subscribers(Topic::Notices));
+        assert!(bus.may_have_subscribers(Topic::Notices));
         drop(subscription);
-        assert!(!bus.has_subscribers(Topic::Notices));
+        assert!(!bus.may_have_subscribers(Topic::Notices));
         let env = Env::simulated(1);
         for _ in 0..10_000 {
             drop(bus.subscribe(Topic::Wakeup(Wakeup::Ended(env.id()))));

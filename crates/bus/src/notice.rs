@@ -1,5 +1,6 @@
 //! Notices: results for external receivers.
 
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 /// Topic of a notice: a run has ended.
@@ -8,7 +9,7 @@ pub const RUN_ENDED: &str = "run.ended";
 pub const DELIVERY_SETTLED: &str = "delivery.settled";
 
 /// Reports a result to external receivers. The outbox publishes each notice at least once.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Notice {
     /// Key by which a receiver recognizes a repetition.
     pub key: String,

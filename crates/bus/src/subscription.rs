@@ -1,9 +1,11 @@
 //! Receiving end of a topic.
 
+use std::fmt;
 use std::time::Duration;
 
-use tokio::sync::broadcast::Receiver;
-use tokio::sync::broadcast::error::{RecvError, TryRecvError};
+use futures::stream::{BoxStream, Fuse};
+use futures::{FutureExt, Stream, StreamExt};
+use tokio::task::unconstrained;
 
 use crate::{BusMessage, Wakeup};
 
@@ -15,33 +17,28 @@ pub struct Lagged {
 }
 
 /// Receiving end of a topic. Dropping it ends the subscription.
-#[derive(Debug)]
 pub struct Subscription {
-    receiver: Receiver<BusMessage>,
+    messages: Fuse<BoxStream<'static, Result<BusMessage, Lagged>>>,
 }
 
 impl Subscription {
-    /// Creates a subscription that reads from a channel. A bus creates one per subscriber.
-    pub fn new(receiver: Receiver<BusMessage>) -> Self {
-        Self { receiver }
+    /// Creates a subscription that reads from a stream. A bus creates one per subscriber.
+    pub fn new(messages: impl Stream<Item = Result<BusMessage, Lagged>> + Send + 'static) -> Self {
+        Self { messages: messages.boxed().fuse() }
     }
 
     /// Waits for the next message. Waits forever after the bus was dropped.
     pub async fn recv(&mut self) -> Result<BusMessage, Lagged> {
-        match self.receiver.recv().await {
-            Ok(message) => Ok(message),
-            Err(RecvError::Lagged(missed)) => Err(Lagged { missed }),
-            Err(RecvError::Closed) => std::future::pending().await,
+        match self.messages.next().await {
+            Some(message) => message,
+            None => std::future::pending().await,
         }
     }
 
     /// Returns the next message that has already arrived. `None` if there is none.
     pub fn try_recv(&mut self) -> Option<Result<BusMessage, Lagged>> {
-        match self.receiver.try_recv() {
-            Ok(message) => Some(Ok(message)),
-            Err(TryRecvError::Lagged(missed)) => Some(Err(Lagged { missed })),
-            Err(TryRecvError::Empty | TryRecvError::Closed) => None,
-        }
+        // Unconstrained, because an exhausted budget of the task would hide an available message.
+        unconstrained(self.messages.next()).now_or_never().flatten()
     }
 
     /// Waits until a wakeup passes the filter, or until messages were missed.
@@ -58,5 +55,11 @@ impl Subscription {
     /// Waits until a wakeup passes the filter, until messages were missed, or for the polling interval of the caller.
     pub async fn woken_or_after(&mut self, poll: Duration, wanted: impl Fn(Wakeup) -> bool) {
         drop(tokio::time::timeout(poll, self.woken(wanted)).await);
+    }
+}
+
+impl fmt::Debug for Subscription {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Subscription").finish_non_exhaustive()
     }
 }

@@ -1,9 +1,11 @@
 //! Wakeups: reports of changed rows.
 
 use provost_core::RunId;
+use serde::{Deserialize, Serialize};
 
 /// Reports which row changed. Sent after the commit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Wakeup {
     /// A run can be claimed.
     RunReady,

@@ -2,10 +2,9 @@
 
 mod agent_executor;
 mod drive;
+pub(crate) mod events;
 pub(crate) mod executor;
-pub(crate) mod follow;
 mod instructions;
-pub(crate) mod live_events;
 pub(crate) mod outcome;
 pub(crate) mod restore;
 pub(crate) mod timeouts;
@@ -22,9 +21,8 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::approval::ApprovalSettings;
+use crate::attempt::events::{AttemptEvents, LiveEventPublisher};
 use crate::attempt::executor::{ExecutionResult, JournalPosition};
-use crate::attempt::follow::AttemptEventBuffer;
-use crate::attempt::live_events::{LiveEventPublisher, run_address};
 use crate::attempt::outcome::AttemptOutcome;
 use crate::engine::EngineInner;
 use crate::error::EngineError;
@@ -58,14 +56,13 @@ pub(crate) struct RunningAttempt {
     /// Cancelled when the attempt has been settled or abandoned.
     pub(crate) finished: CancellationToken,
     /// Its events, for live viewers.
-    pub(crate) events: AttemptEventBuffer,
+    pub(crate) events: AttemptEvents,
 }
 
 impl RunningAttempt {
-    /// Creates the attempt of a lease, without a journal.
-    pub(crate) fn new(lease: Lease, tap: &Arc<LiveEventPublisher>) -> Self {
+    pub(crate) fn new(lease: Lease, publisher: &Arc<LiveEventPublisher>) -> Self {
         Self {
-            events: AttemptEventBuffer::new(run_address(&lease), Arc::clone(tap)),
+            events: AttemptEvents::new(&lease, Arc::clone(publisher)),
             lease: Arc::new(lease),
             signal: watch::Sender::new(AttemptSignal::Continue),
             journal: Mutex::default(),

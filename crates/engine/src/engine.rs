@@ -20,8 +20,8 @@ use crate::agent::{self, AgentConfig, AgentRevision, AgentRevisionCache};
 use crate::approval::Approvals;
 use crate::approval::{self, ApprovalReceipt};
 use crate::attempt::RunningAttempt;
+use crate::attempt::events::LiveEventPublisher;
 use crate::attempt::executor::Executors;
-use crate::attempt::live_events::LiveEventPublisher;
 use crate::attempt::workspace::WorkspaceProbe;
 use crate::budget::Budgets;
 use crate::error::EngineError;
@@ -101,7 +101,7 @@ impl Engine {
     /// executes them.
     pub fn new(deps: EngineDeps, options: EngineOptions) -> Self {
         let EngineDeps { store, agents, guard, env, channels, workspaces } = deps;
-        let tap = Arc::new(LiveEventPublisher::new(Arc::clone(store.bus())));
+        let live_events = Arc::new(LiveEventPublisher::new(Arc::clone(store.bus())));
         let shared = EngineInner {
             store,
             agents,
@@ -110,7 +110,7 @@ impl Engine {
             env,
             channels,
             workspaces,
-            live_events: tap,
+            live_events,
             executors: Executors::default(),
             agent_revisions: AgentRevisionCache::default(),
             attempts: Mutex::default(),

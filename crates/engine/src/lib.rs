@@ -32,8 +32,7 @@ pub use agent::{AgentConfig, AgentRevision, AgentUpdate, DEFAULT_AGENT, DEFAULT_
 pub use approval::ApprovalReceipt;
 pub use approval::Approvals;
 pub use approval::ask_user::ask_user;
-pub use attempt::follow::LiveStream;
-pub use attempt::live_events::UnfinishedTurn;
+pub use attempt::events::UnfinishedTurn;
 pub use attempt::timeouts::AgentTimeouts;
 pub use attempt::workspace::WorkspaceProbe;
 pub use budget::Budgets;

@@ -3,15 +3,13 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use provost_bus::{BusMessage, Topic, Wakeup};
-use provost_core::id::name::Namespace;
+use provost_bus::{BusMessage, Subscription, Topic, Wakeup};
 use provost_core::{EventKind, RunId};
 use provost_engine::{Engine, EngineError};
 use provost_store::Store;
 use provost_store::table::work::run_event;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::oneshot;
-use tokio::task::JoinSet;
 
 use crate::command::Failure;
 use crate::print_line;
@@ -22,7 +20,10 @@ const PAGE: u64 = 1000;
 /// Runs a worker until the input is closed, which is the end of the test, or until SIGTERM arrives.
 pub(crate) async fn work(engine: &Engine, drain_timeout_ms: u64) -> Result<(), Failure> {
     let mut term = signal(SignalKind::terminate())?;
-    let printer = tokio::spawn(print_events(engine.clone()));
+    let printers = [
+        tokio::spawn(print_events(engine.store().clone())),
+        tokio::spawn(print_deltas(engine.store().bus().subscribe(Topic::LiveEvents))),
+    ];
     let worker = engine.start().await?;
     print_line(format!("ready {}", worker.id()));
     tokio::select! {
@@ -33,7 +34,9 @@ pub(crate) async fn work(engine: &Engine, drain_timeout_ms: u64) -> Result<(), F
         }
         _closed = wait_for_input_end() => drop(worker),
     }
-    printer.abort();
+    for printer in printers {
+        printer.abort();
+    }
     Ok(())
 }
 
@@ -48,26 +51,21 @@ async fn wait_for_input_end() {
 }
 
 /// Prints every durable event that this process commits, after its commit: `event <run> <seq> <epoch> <kind>`.
-async fn print_events(engine: Engine) {
-    let store = engine.store().clone();
+async fn print_events(store: Store) {
     let mut wakeups = store.bus().subscribe(Topic::Wakeups);
     let mut printed: HashMap<RunId, u64> = HashMap::new();
-    let mut drafts = JoinSet::new();
     loop {
         let Ok(BusMessage::Wakeup(Wakeup::Events(run))) = wakeups.recv().await else { continue };
-        let after = printed.entry(run).or_insert_with(|| {
-            drafts.spawn(print_deltas(engine.clone(), run));
-            0
-        });
+        let after = printed.entry(run).or_default();
         *after = print_run_events(&store, run, *after).await.unwrap_or(*after);
     }
 }
 
-/// Prints the text deltas of a run: `draft <text>`.
-async fn print_deltas(engine: Engine, run: RunId) {
-    let mut live = engine.runs().follow(&Namespace::default(), run);
-    while let Ok(Some(event)) = live.next().await {
-        if let EventKind::TextDelta { text } = event.kind {
+/// Prints the text deltas of all runs: `draft <text>`.
+async fn print_deltas(mut live: Subscription) {
+    loop {
+        let Ok(BusMessage::Live(live)) = live.recv().await else { continue };
+        if let EventKind::TextDelta { text } = &live.event.kind {
             print_line(format!("draft {text}"));
         }
     }

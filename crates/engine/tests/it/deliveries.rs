@@ -385,8 +385,8 @@ impl Bus for OutsideBus {
         self.local.subscribe(topic)
     }
 
-    fn has_subscribers(&self, topic: Topic) -> bool {
-        topic == Topic::Notices || self.local.has_subscribers(topic)
+    fn may_have_subscribers(&self, topic: Topic) -> bool {
+        topic == Topic::Notices || self.local.may_have_subscribers(topic)
     }
 
     fn publish<'a>(&'a self, notice: &'a Notice) -> BoxFuture<'a, Result<(), PublishError>> {

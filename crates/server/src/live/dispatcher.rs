@@ -133,7 +133,7 @@ impl LogTailer {
     async fn read(&mut self) -> Result<(), QueryError> {
         loop {
             let page = query::event_log::tail(self.engine.store(), self.pos, PAGE).await?;
-            let runs = self.topics_of(&page.entries).await?;
+            let runs = topics_of(&self.engine, &self.registry, &page.entries).await?;
             // Deltas that arrived during the read can precede these events.
             self.drain_live();
             for entry in &page.entries {
@@ -197,36 +197,37 @@ impl LogTailer {
             self.registry.record_dropped_deltas(std::mem::take(&mut self.dropped));
         }
     }
+}
 
-    /// Returns the topics of the runs of these events.
-    async fn topics_of(
-        &self,
-        entries: &[LogEntry],
-    ) -> Result<HashMap<RunId, Arc<RunTopics>>, QueryError> {
-        let mut topics = HashMap::new();
-        let mut missing = Vec::new();
-        {
-            let mut runs = self.registry.runs.lock().unwrap_or_else(PoisonError::into_inner);
-            for entry in entries {
-                if topics.contains_key(&entry.run) || missing.contains(&entry.run) {
-                    continue;
-                }
-                match runs.get(entry.run) {
-                    Some(cached) => drop(topics.insert(entry.run, cached)),
-                    None => missing.push(entry.run),
-                }
+/// Returns the topics of the runs of these events.
+async fn topics_of(
+    engine: &Engine,
+    registry: &SubscriptionRegistry,
+    entries: &[LogEntry],
+) -> Result<HashMap<RunId, Arc<RunTopics>>, QueryError> {
+    let mut topics = HashMap::new();
+    let mut missing = Vec::new();
+    {
+        let mut runs = registry.runs.lock().unwrap_or_else(PoisonError::into_inner);
+        for entry in entries {
+            if topics.contains_key(&entry.run) || missing.contains(&entry.run) {
+                continue;
+            }
+            match runs.get(entry.run) {
+                Some(cached) => drop(topics.insert(entry.run, cached)),
+                None => missing.push(entry.run),
             }
         }
-        if missing.is_empty() {
-            return Ok(topics);
-        }
-        let found = query::event_log::run_scopes(self.engine.store(), missing).await?;
-        let mut runs = self.registry.runs.lock().unwrap_or_else(PoisonError::into_inner);
-        for (run, place) in found {
-            topics.insert(run, runs.put(run, &place));
-        }
-        Ok(topics)
     }
+    if missing.is_empty() {
+        return Ok(topics);
+    }
+    let found = query::event_log::run_scopes(engine.store(), missing).await?;
+    let mut runs = registry.runs.lock().unwrap_or_else(PoisonError::into_inner);
+    for (run, place) in found {
+        topics.insert(run, runs.put(run, &place));
+    }
+    Ok(topics)
 }
 
 fn reports_events(wakeup: &Result<BusMessage, Lagged>) -> bool {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use provost_bus::{BusMessage, Topic};
 use provost_core::command::TaskRequest;
 use provost_core::{Env, EventKind, WorkerId};
 use provost_engine::{CrashLoopGuard, EngineOptions, JOURNAL_FORMAT_VERSION};
@@ -75,13 +76,18 @@ async fn the_database_refused_what_the_last_attempt_wrote() {
     let cluster = gated().await;
     let _worker = cluster.engine.start().await.unwrap();
     let run = cluster.say("chat", "go").await.run;
-    let mut follow = cluster.engine.runs().follow(&cluster.namespace, run);
+    let mut live = cluster.store.bus().subscribe(Topic::LiveEvents);
     let gate = cluster.rooms.gate("gate_pure");
     gate.entered().await;
     cluster.rooms.outage.store(true, Ordering::SeqCst);
     gate.open(1);
     // The attempt has failed to write; what becomes of it is written once the database takes it.
-    while !matches!(follow.next().await.unwrap().unwrap().kind, EventKind::Failed { .. }) {}
+    loop {
+        let BusMessage::Live(live) = live.recv().await.unwrap() else { continue };
+        if live.address.run == run && matches!(live.event.kind, EventKind::Failed { .. }) {
+            break;
+        }
+    }
     cluster.rooms.outage.store(false, Ordering::SeqCst);
     until(&cluster.engine, run, "waiting_database").await;
     named(&cluster, run, "waiting_database", &[&run, &"in 1 s", &"an outage"]).await;
