@@ -4,9 +4,10 @@
 //! and the bytes written so far. The step before it is persisted by then.
 
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Instant;
 
+use parking_lot::Mutex;
 use provost_agent::Agent;
 use provost_agent::context::{ContextConfig, Truncate};
 use provost_core::command::TaskRequest;
@@ -64,13 +65,13 @@ impl CallMarks {
 
     fn push(&self) -> Result<()> {
         let mark = Mark { at: Instant::now(), written: bytes_written()? };
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(mark);
+        self.0.lock().push(mark);
         Ok(())
     }
 
     /// Returns the seconds and bytes between consecutive calls.
     fn between(&self) -> (Vec<f64>, Vec<f64>) {
-        let marks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let marks = self.0.lock();
         let pairs = marks.windows(2);
         let each = |[before, after]: [Mark; 2]| {
             ((after.at - before.at).as_secs_f64(), after.written - before.written)

@@ -11,7 +11,7 @@ use provost_core::{EVENT_VERSION, Env, Event, EventKind, RunId};
 use serde_json::json;
 
 use crate::{
-    Bus, Lagged, LiveEvent, BusMessage, Notice, RUN_ENDED, RunAddress, Subscription, Topic, Wakeup,
+    Bus, BusMessage, Lagged, LiveEvent, Notice, RUN_ENDED, RunAddress, Subscription, Topic, Wakeup,
 };
 
 /// Time in which a message must arrive.
@@ -147,7 +147,8 @@ pub fn subscribed_topics_are_reported(bus: &dyn Bus) {
 pub fn messages_survive_serialization() {
     let run = Env::system().id();
     let wakeups = [Wakeup::RunReady, Wakeup::Cancel(run)].map(BusMessage::Wakeup);
-    for message in wakeups.into_iter().chain([live_event(), BusMessage::Notice(Arc::new(notice()))]) {
+    for message in wakeups.into_iter().chain([live_event(), BusMessage::Notice(Arc::new(notice()))])
+    {
         let bytes = serde_json::to_vec(&message).expect("a message serializes");
         let read: BusMessage = serde_json::from_slice(&bytes).expect("a message deserializes");
         assert_eq!(read, message);

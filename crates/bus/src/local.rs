@@ -1,15 +1,16 @@
 //! Bus of one process.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use futures::stream::{self, Stream};
+use parking_lot::Mutex;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::broadcast::{Receiver, Sender};
 
-use crate::{Bus, Lagged, BusMessage, Notice, PublishError, Subscription, Topic};
+use crate::{Bus, BusMessage, Lagged, Notice, PublishError, Subscription, Topic};
 
 /// Number of messages that a subscriber can lag behind.
 const BACKLOG: usize = 4096;
@@ -26,12 +27,6 @@ impl LocalBus {
     /// Creates a bus without subscribers.
     pub fn new() -> Self {
         Self::default()
-    }
-
-    /// Locks the channels by topic.
-    fn channels(&self) -> MutexGuard<'_, HashMap<Topic, Sender<BusMessage>>> {
-        // Nothing that can panic runs under this lock.
-        self.channels.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -65,7 +60,7 @@ impl BusMessage {
 
 impl Bus for LocalBus {
     fn send(&self, message: BusMessage) {
-        let mut channels = self.channels();
+        let mut channels = self.channels.lock();
         for topic in message.topics() {
             let Some(channel) = channels.get(&topic) else { continue };
             // An error means that the last subscriber has left.
@@ -80,7 +75,7 @@ impl Bus for LocalBus {
             Topic::Wakeup(_) => BACKLOG_ONE,
             _ => BACKLOG,
         };
-        let mut channels = self.channels();
+        let mut channels = self.channels.lock();
         // Topics of single runs are short-lived, so unused ones are removed here.
         if channels.len() >= channels.capacity() {
             channels.retain(|_, channel| channel.receiver_count() > 0);
@@ -90,7 +85,7 @@ impl Bus for LocalBus {
     }
 
     fn may_have_subscribers(&self, topic: Topic) -> bool {
-        self.channels().get(&topic).is_some_and(|channel| channel.receiver_count() > 0)
+        self.channels.lock().get(&topic).is_some_and(|channel| channel.receiver_count() > 0)
     }
 
     fn publish<'a>(&'a self, notice: &'a Notice) -> BoxFuture<'a, Result<(), PublishError>> {
@@ -140,6 +135,6 @@ mod tests {
         for _ in 0..10_000 {
             drop(bus.subscribe(Topic::Wakeup(Wakeup::Ended(env.id()))));
         }
-        assert!(bus.channels().len() < 1_000);
+        assert!(bus.channels.lock().len() < 1_000);
     }
 }

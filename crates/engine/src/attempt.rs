@@ -11,10 +11,11 @@ pub(crate) mod timeouts;
 pub(crate) mod workspace;
 
 use std::panic::AssertUnwindSafe;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt;
+use parking_lot::Mutex;
 use provost_core::recovery::OutcomeCode;
 use provost_failpoint::failpoint;
 use tokio::sync::watch;
@@ -78,7 +79,7 @@ impl RunningAttempt {
     /// Sends a command to the attempt, unless a stronger one was sent. [`AttemptSignal::Abandon`] closes the journal,
     /// so that the attempt writes nothing more, even if its tools still run.
     pub(crate) fn signal(&self, signal: AttemptSignal) {
-        let journal = self.journal();
+        let journal = self.journal.lock();
         self.signal.send_if_modified(|now| {
             let stronger = signal > *now;
             *now = signal.max(*now);
@@ -91,23 +92,18 @@ impl RunningAttempt {
 
     /// Makes the run check for inputs at its next step boundary. Does nothing before the attempt has a journal.
     pub(crate) fn check_inputs_soon(&self) {
-        if let Some(journal) = &*self.journal() {
+        if let Some(journal) = &*self.journal.lock() {
             journal.check_inputs_soon();
         }
     }
 
     /// Sets the journal of the attempt. Closes it at once if the attempt was abandoned.
     fn write_to(&self, journal: &Arc<RunJournal>) {
-        let mut slot = self.journal();
+        let mut slot = self.journal.lock();
         if *self.signal.borrow() == AttemptSignal::Abandon {
             journal.close();
         }
         *slot = Some(Arc::clone(journal));
-    }
-
-    /// Locks the slot of the journal.
-    fn journal(&self) -> MutexGuard<'_, Option<Arc<RunJournal>>> {
-        self.journal.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -151,7 +147,7 @@ async fn settle(
     let chance = shared.env.random_unit();
     let mut signal = live.signal.subscribe();
     let mut delay = SETTLE_RETRY;
-    let journal = live.journal().clone();
+    let journal = live.journal.lock().clone();
     loop {
         let (lease, settled) = (Arc::clone(&live.lease), outcome.clone());
         let JournalPosition { last_step: after, first_in_flight_step } = position;

@@ -1,8 +1,9 @@
 //! [`Engine`]: submits tasks and gives access to the commands for runs, approvals, sessions and the other resources.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::{Mutex, MutexGuard};
 use provost_agent::Agent;
 use provost_bus::{Topic, Wakeup};
 use provost_core::command::TaskRequest;
@@ -87,7 +88,7 @@ pub(crate) struct EngineInner {
 impl EngineInner {
     /// Locks the attempts of this process.
     pub(crate) fn attempts(&self) -> MutexGuard<'_, BTreeMap<RunId, Arc<RunningAttempt>>> {
-        self.attempts.lock().unwrap_or_else(PoisonError::into_inner)
+        self.attempts.lock()
     }
 
     /// Returns the names of the delivery channels of this engine.

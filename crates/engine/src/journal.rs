@@ -17,10 +17,11 @@ mod transcript;
 pub(crate) mod verify;
 mod writer;
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures::FutureExt;
+use parking_lot::Mutex;
 use provost_agent::journal::{Effect, EffectStart, Journal, JournalError, JournalFuture};
 use provost_agent::run::{JournalEntry, Run, RunStarted};
 use provost_core::durable::{DurableEvent, StateChanged};
@@ -117,7 +118,7 @@ impl RunJournal {
     /// Returns the number of the first in-flight step. All steps before it have an outcome, once everything recorded
     /// so far is persisted.
     pub(crate) fn first_in_flight_step(&self) -> u64 {
-        self.lock().first_in_flight_step()
+        self.state.lock().first_in_flight_step()
     }
 
     /// Waits until everything recorded so far is persisted.
@@ -135,31 +136,31 @@ impl RunJournal {
 
     /// Returns the number of the in-flight step of a call. `None` if there is none.
     pub(crate) fn step_of(&self, key: &EffectKey) -> Option<u64> {
-        self.lock().open.iter().find(|open| open.key.as_ref() == Some(key)).map(|open| open.step)
+        self.state
+            .lock()
+            .open
+            .iter()
+            .find(|open| open.key.as_ref() == Some(key))
+            .map(|open| open.step)
     }
 
     /// Takes the database effects of a finished call; empty if the call failed.
     fn take_tx_actions(&self, entry: &JournalEntry) -> TxActions {
         let JournalEntry::ToolFinished { result, .. } = entry else { return TxActions::default() };
         let of_call = |open: &&StartedStep| open.call_id.as_ref() == Some(&result.call_id);
-        let key = self.lock().open.iter().find(of_call).and_then(|open| open.key.clone());
+        let key = self.state.lock().open.iter().find(of_call).and_then(|open| open.key.clone());
         let tx_actions = key.map(|key| self.transactional.take(&key)).unwrap_or_default();
         if result.is_error { TxActions::default() } else { TxActions(tx_actions) }
     }
 
     /// Returns the user that the run works for. `None` if it is unknown.
     pub(crate) fn user(&self) -> Option<String> {
-        self.lock().user.clone()
+        self.state.lock().user.clone()
     }
 
     /// Returns the writes of shared state for the transaction of a step.
     fn shared_state_actions(&self, changes: &[StateChange]) -> TxActions {
-        shared_state::write_actions(&self.lease, self.lock().user.as_deref(), changes)
-    }
-
-    /// Locks the state.
-    fn lock(&self) -> MutexGuard<'_, JournalState> {
-        lock(&self.state)
+        shared_state::write_actions(&self.lease, self.state.lock().user.as_deref(), changes)
     }
 
     /// Sends a write with its urgency, without waiting for it. Fails if the journal is closed.
@@ -171,7 +172,7 @@ impl RunJournal {
         if write.entry_no.is_some() {
             self.last_step.store(write.step, Ordering::Release);
         }
-        let mut writer = lock(&self.writer);
+        let mut writer = self.writer.lock();
         writer.send(&self.store, &self.lease, write, urgency);
         Ok(())
     }
@@ -185,7 +186,7 @@ impl RunJournal {
     /// Sends a write and waits for it like [`Self::write`], but shares one commit with effects that start
     /// concurrently.
     async fn write_concurrent(&self, write: StepWrite) -> Result<(), EngineError> {
-        if self.lock().one_call {
+        if self.state.lock().one_call {
             return self.write(write).await;
         }
         self.enqueue(write, Urgency::Deferred)?;
@@ -208,14 +209,14 @@ impl Journal for RunJournal {
     fn run_started<'a>(&'a self, run_started: &'a RunStarted) -> JournalFuture<'a, ()> {
         async move {
             let record = entry::encode_run_started(run_started).map_err(EngineError::from)?;
-            let mut write = self.lock().commit(record, /*entry*/ None)?;
+            let mut write = self.state.lock().commit(record, /*entry*/ None)?;
             if !run_started.shared.is_empty() {
                 write.shared = self.shared_state_actions(&run_started.shared);
                 let changes = run_started.shared.clone();
                 write.events.push(DurableEvent::StateChanged(StateChanged { changes }));
             }
             // The claim has stored the revision in the run row already, unless it did not know it.
-            let revision = Some(self.lock().revision);
+            let revision = Some(self.state.lock().revision);
             write.base_revision = revision.filter(|_| revision != self.lease.base_revision);
             // An input may have arrived before any process knew that the run is active here.
             write.pending_inputs_flag = Some(Arc::clone(&self.may_have_inputs));
@@ -237,7 +238,7 @@ impl Journal for RunJournal {
         }
         let record = entry::encode_entry(entry).map_err(EngineError::from)?;
         let tx_actions = self.take_tx_actions(entry);
-        let mut write = self.lock().commit(record, Some(entry))?;
+        let mut write = self.state.lock().commit(record, Some(entry))?;
         write.tx_actions = tx_actions;
         if let JournalEntry::StateChanged { shared, .. } = entry {
             write.shared = self.shared_state_actions(shared);
@@ -259,7 +260,7 @@ impl Journal for RunJournal {
 
     fn checkpoint(&self, run: &Run) {
         let entry_no = {
-            let mut state = self.lock();
+            let mut state = self.state.lock();
             let entry_no = state.next_entry_no.saturating_sub(1);
             if !snapshot::is_due(entry_no, state.snapshot_entry_no) {
                 return;
@@ -300,7 +301,7 @@ impl Journal for RunJournal {
             self.flush().await?;
             let lease = Arc::clone(&self.lease);
             let waiting = input::receive(&self.store, lease).await?;
-            let mut state = self.lock();
+            let mut state = self.state.lock();
             let mut messages = Vec::with_capacity(waiting.len());
             for (input, message_id, message) in waiting {
                 state.expect_input(input, message_id, Arc::clone(&message));
@@ -327,9 +328,4 @@ fn outcome_failpoint(entry: &JournalEntry) {
         JournalEntry::UserMessage { .. } => failpoint!("input.heard"),
         _ => {}
     }
-}
-
-/// Locks a mutex, also one that a panic poisoned.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::path::Path;
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::OnceLock;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use rustix::process::{Pid, Signal};
 
 use crate::plan::{self, Action, Rule};
@@ -56,7 +57,7 @@ pub fn fails(name: &'static str) -> bool {
 
 /// Returns the names of all failpoints that this process has reached, sorted.
 pub fn reached() -> Vec<&'static str> {
-    lock(&process().hit_counts).hits.keys().copied().collect()
+    process().hit_counts.lock().hits.keys().copied().collect()
 }
 
 fn process() -> &'static Process {
@@ -78,7 +79,7 @@ fn open(path: &Path) -> File {
 }
 
 fn count(process: &Process, name: &'static str) -> u64 {
-    let mut hit_counts = lock(&process.hit_counts);
+    let mut hit_counts = process.hit_counts.lock();
     let hits = hit_counts.hits.entry(name).or_default();
     *hits += 1;
     let hit = *hits;
@@ -143,8 +144,4 @@ fn end(problem: &str) -> ! {
     // The exit code reports the misuse even if standard error is closed.
     let _unread = writeln!(std::io::stderr(), "failpoint: {problem}").is_err();
     std::process::exit(MISUSE_CODE)
-}
-
-fn lock(hit_counts: &Mutex<HitCounts>) -> MutexGuard<'_, HitCounts> {
-    hit_counts.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -4,7 +4,9 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::marker::PhantomData;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 use crate::plan::{self, Action, HitCondition, Rule};
 
@@ -57,24 +59,24 @@ impl Scenario {
 
     /// Sets an action for some hits of a failpoint, counted from now.
     pub fn set_when(&self, name: &str, action: Action, when: HitCondition) {
-        let mut state = self.state();
+        let mut state = self.inner.state.lock();
         let when = when.after(state.hits.get(name).copied().unwrap_or(0));
         state.rules.push(Rule { name: name.to_owned(), action, when });
     }
 
     /// Removes the rules of a failpoint.
     pub fn clear(&self, name: &str) {
-        self.state().rules.retain(|rule| rule.name != name);
+        self.inner.state.lock().rules.retain(|rule| rule.name != name);
     }
 
     /// Returns the number of hits of a failpoint in this scenario.
     pub fn hits(&self, name: &str) -> u64 {
-        self.state().hits.get(name).copied().unwrap_or(0)
+        self.inner.state.lock().hits.get(name).copied().unwrap_or(0)
     }
 
     /// Returns the names of all failpoints that were hit in this scenario, sorted.
     pub fn reached(&self) -> Vec<&'static str> {
-        self.state().hits.keys().copied().collect()
+        self.inner.state.lock().hits.keys().copied().collect()
     }
 
     /// Applies the scenario to this thread until the guard is dropped.
@@ -88,7 +90,7 @@ impl Scenario {
 
     /// Counts a hit and returns its action.
     pub(crate) fn decide(&self, name: &'static str) -> Option<Action> {
-        let mut state = self.state();
+        let mut state = self.inner.state.lock();
         let hits = state.hits.entry(name).or_default();
         *hits += 1;
         let hit = *hits;
@@ -97,15 +99,11 @@ impl Scenario {
         drop(state);
         set.or_else(|| self.inner.decider.as_ref().and_then(|decider| decider(name, hit)))
     }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.inner.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl fmt::Debug for Scenario {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let state = self.state();
+        let state = self.inner.state.lock();
         let mut text = f.debug_struct("Scenario");
         text.field("rules", &state.rules).field("hits", &state.hits).finish_non_exhaustive()
     }

@@ -5,9 +5,10 @@ mod probe;
 mod select;
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use provost_model::{ChatModel, Endpoint, ModelCatalog, RetryPolicy, RoutedModel};
 use provost_provider::wire::WireFormat;
 use provost_provider::{
@@ -42,16 +43,16 @@ impl Models {
     /// Opens the selected model. Reports an invalid configuration before a run needs the model.
     pub fn open(&self, request: ModelRequest, choice: &ModelChoice) -> Result<(), HostError> {
         let model = self.route(choice)?;
-        self.opened().insert(request, model);
+        self.opened.lock().insert(request, model);
         Ok(())
     }
 
     pub(crate) fn get(&self, request: ModelRequest) -> Result<Arc<dyn ChatModel>, HostError> {
-        if let Some(model) = self.opened().get(&request) {
+        if let Some(model) = self.opened.lock().get(&request) {
             return Ok(Arc::clone(model));
         }
         let model = self.route(&select_model(&request)?)?;
-        self.opened().insert(request, Arc::clone(&model));
+        self.opened.lock().insert(request, Arc::clone(&model));
         Ok(model)
     }
 
@@ -111,10 +112,6 @@ impl Models {
             builder = builder.api_key(key.clone());
         }
         builder.retry(retry).build()
-    }
-
-    fn opened(&self) -> MutexGuard<'_, HashMap<ModelRequest, Arc<dyn ChatModel>>> {
-        self.opened.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

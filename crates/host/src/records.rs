@@ -1,9 +1,10 @@
 //! Writes audit and metering records to the database.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
+use parking_lot::Mutex;
 use provost_core::{Env, RunId, TypedId};
 use provost_store::table::governance::audit::AuditRow;
 use provost_store::table::governance::usage_record::UsageRecordRow;
@@ -30,7 +31,7 @@ impl Records {
 
     /// Returns an id that is greater than every earlier id.
     fn id<T: TypedId>(&self) -> T {
-        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut last = self.last.lock();
         let generated = self.env.id::<T>().uuid();
         let next = Uuid::from_u128(last.as_u128().saturating_add(1));
         *last = generated.max(next);

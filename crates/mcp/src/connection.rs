@@ -8,9 +8,10 @@ pub(crate) mod redaction;
 
 use std::ops::Deref;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use provost_core::Backoff;
 use rmcp::RoleClient;
 use rmcp::model::SubscriptionFilter;

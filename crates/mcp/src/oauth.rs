@@ -7,9 +7,10 @@ mod http;
 mod session;
 
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use futures::future::BoxFuture;
+use parking_lot::Mutex;
 use provost_core::Secret;
 
 pub(crate) use session::OAuthSession;
@@ -40,13 +41,13 @@ pub struct InMemoryTokenStore(Mutex<Option<Secret<String>>>);
 
 impl InMemoryTokenStore {
     fn set(&self, tokens: Option<Secret<String>>) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = tokens;
+        *self.0.lock() = tokens;
     }
 }
 
 impl TokenStore for InMemoryTokenStore {
     fn load(&self) -> BoxFuture<'_, Result<Option<Secret<String>>, String>> {
-        let tokens = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let tokens = self.0.lock().clone();
         Box::pin(std::future::ready(Ok(tokens)))
     }
 

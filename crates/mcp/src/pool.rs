@@ -3,8 +3,9 @@
 mod direct;
 
 use std::fmt;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use provost_redact::Redactor;
 use provost_tool::{RunContext, ToolError, Toolset, ToolsetFuture};
 

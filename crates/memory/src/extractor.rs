@@ -9,10 +9,11 @@ mod extract;
 mod process;
 
 use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use provost_core::{Backoff, Timestamp, Usage};
 use provost_failpoint::failpoint;
 use provost_model::{ChatModel, ModelSettings};
@@ -246,7 +247,7 @@ impl MemoryExtractor {
 
     /// Returns the counters.
     pub fn stats(&self) -> ExtractorStats {
-        *self.inner.stats()
+        *self.inner.stats.lock()
     }
 
     /// Returns the service that stores the extracted memories.
@@ -308,7 +309,7 @@ impl ExtractorInner {
         });
         match outcome {
             Ok(()) => {
-                self.stats().jobs_done += 1;
+                self.stats.lock().jobs_done += 1;
                 Ok(PollResult::Done)
             }
             Err(error) => {
@@ -335,7 +336,7 @@ impl ExtractorInner {
         tracing::warn!(job = job.claim.job, failures, error = %error, "memory extraction failed");
         let retry = JobRetry { retry_at, error: error.to_string() };
         let was_claimed = self.service.store().schedule_retry(job.claim, retry).await?;
-        let mut stats = self.stats();
+        let mut stats = self.stats.lock();
         stats.failures += 1;
         stats.given_up += u64::from(was_claimed && retry_at.is_none());
         Ok(())
@@ -344,11 +345,6 @@ impl ExtractorInner {
     /// Returns the current time.
     fn now(&self) -> Timestamp {
         self.service.clock().now()
-    }
-
-    /// Locks the counters.
-    fn stats(&self) -> MutexGuard<'_, ExtractorStats> {
-        self.stats.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -371,7 +367,9 @@ impl Drop for RunningGuard<'_> {
 
 impl fmt::Debug for MemoryExtractor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("MemoryExtractor").field("stats", &self.stats()).finish_non_exhaustive()
+        f.debug_struct("MemoryExtractor")
+            .field("stats", &*self.inner.stats.lock())
+            .finish_non_exhaustive()
     }
 }
 

@@ -6,10 +6,10 @@ mod queue;
 
 use std::collections::{BTreeMap, HashMap};
 use std::future::ready;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures::FutureExt;
+use parking_lot::Mutex;
 use provost_core::{MemoryId, Timestamp};
 
 use self::queue::JobQueue;
@@ -49,11 +49,6 @@ impl InMemoryStore {
     /// Creates an empty store.
     pub fn new() -> Self {
         Self::default()
-    }
-
-    /// Locks the state.
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -296,7 +291,7 @@ pub(crate) fn normalise(
 
 impl MemoryStore for InMemoryStore {
     fn apply<'a>(&'a self, owner: &'a Owner, changes: ChangeSet) -> MemoryFuture<'a, ()> {
-        ready(self.lock().apply(owner, changes)).boxed()
+        ready(self.state.lock().apply(owner, changes)).boxed()
     }
 
     fn search<'a>(
@@ -304,11 +299,11 @@ impl MemoryStore for InMemoryStore {
         owner: &'a Owner,
         query: &'a SearchQuery,
     ) -> MemoryFuture<'a, Vec<SearchHit>> {
-        ready(self.lock().search(owner, query)).boxed()
+        ready(self.state.lock().search(owner, query)).boxed()
     }
 
     fn get<'a>(&'a self, owner: &'a Owner, id: MemoryId) -> MemoryFuture<'a, Option<Memory>> {
-        let state = self.lock();
+        let state = self.state.lock();
         let found = state.owners.get(owner).and_then(|memories| memories.get(&id));
         ready(Ok(found.map(|stored| stored.memory.clone()))).boxed()
     }
@@ -318,18 +313,18 @@ impl MemoryStore for InMemoryStore {
         owner: &'a Owner,
         request: &'a ListRequest,
     ) -> MemoryFuture<'a, MemoryPage> {
-        ready(Ok(self.lock().list(owner, request))).boxed()
+        ready(Ok(self.state.lock().list(owner, request))).boxed()
     }
 
     fn count<'a>(&'a self, owner: &'a Owner) -> MemoryFuture<'a, u64> {
-        let state = self.lock();
+        let state = self.state.lock();
         let memories = state.owners.get(owner).into_iter().flat_map(BTreeMap::values);
         let count = memories.filter(|stored| stored.memory.superseded_by.is_none()).count();
         ready(Ok(count as u64)).boxed()
     }
 
     fn delete<'a>(&'a self, owner: &'a Owner, scope: &'a DeleteScope) -> MemoryFuture<'a, u64> {
-        ready(Ok(self.lock().delete(owner, scope))).boxed()
+        ready(Ok(self.state.lock().delete(owner, scope))).boxed()
     }
 
     fn enqueue<'a>(
@@ -339,25 +334,25 @@ impl MemoryStore for InMemoryStore {
         now: Timestamp,
     ) -> MemoryFuture<'a, Option<u64>> {
         let valid = conversation.check();
-        let queued = valid.map(|()| self.lock().queue.enqueue(owner, conversation, now));
+        let queued = valid.map(|()| self.state.lock().queue.enqueue(owner, conversation, now));
         ready(queued).boxed()
     }
 
     fn claim(&self, now: Timestamp, lease: Duration) -> MemoryFuture<'_, ClaimResult> {
-        ready(Ok(self.lock().queue.claim(now, lease))).boxed()
+        ready(Ok(self.state.lock().queue.claim(now, lease))).boxed()
     }
 
     fn schedule_retry(&self, claim: JobClaim, retry: JobRetry) -> MemoryFuture<'_, bool> {
-        ready(Ok(self.lock().queue.schedule_retry(claim, retry))).boxed()
+        ready(Ok(self.state.lock().queue.schedule_retry(claim, retry))).boxed()
     }
 
     fn make_due(&self, now: Timestamp) -> MemoryFuture<'_, ()> {
-        self.lock().queue.make_due(now);
+        self.state.lock().queue.make_due(now);
         ready(Ok(())).boxed()
     }
 
     fn jobs<'a>(&'a self, owner: &'a Owner) -> MemoryFuture<'a, Vec<JobStatus>> {
-        ready(Ok(self.lock().queue.statuses(owner))).boxed()
+        ready(Ok(self.state.lock().queue.statuses(owner))).boxed()
     }
 }
 

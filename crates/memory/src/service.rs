@@ -1,8 +1,9 @@
 //! Memory operations for programs: a store combined with an embedder.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use provost_core::text::first_bytes;
 use provost_core::{Env, MemoryId, Usage};
 use provost_model::{Embedder, EmbeddingInputType};
@@ -92,7 +93,7 @@ impl MemoryService {
 
     /// Returns the usage of the embedder since this service was created.
     pub fn usage(&self) -> Usage {
-        *self.usage.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.usage.lock()
     }
 
     /// Stores a memory and returns its id.
@@ -255,7 +256,7 @@ impl MemoryService {
             return Ok(texts.iter().map(|_| None).collect());
         };
         let response = embedder.embed(texts, purpose).await?;
-        *self.usage.lock().unwrap_or_else(PoisonError::into_inner) += response.usage;
+        *self.usage.lock() += response.usage;
         let info = embedder.info();
         let has_dimensions = |vector: &Vec<f32>| vector.len() == info.dimensions;
         if response.vectors.len() != texts.len() || !response.vectors.iter().all(has_dimensions) {

@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
-use std::sync::{Mutex, PoisonError};
 
 use futures::future::BoxFuture;
+use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 
 use crate::limits::LOOKUPS_MAX;
@@ -66,19 +66,19 @@ impl StaticResolver {
     #[must_use]
     pub fn sequence(self, name: &str, sequence: impl IntoIterator<Item = Vec<SocketAddr>>) -> Self {
         let answers = StaticRecord { sequence: sequence.into_iter().collect(), queries: 0 };
-        self.names.lock().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned(), answers);
+        self.names.lock().insert(name.to_owned(), answers);
         self
     }
 
     /// Returns the number of queries for a name.
     pub fn queries(&self, name: &str) -> usize {
-        let names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
+        let names = self.names.lock();
         names.get(name).map_or(0, |answers| answers.queries)
     }
 
     /// Returns the next result of a name and counts the query. Port 0 is replaced by `port`.
     fn answer(&self, host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
-        let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut names = self.names.lock();
         let unknown = || io::Error::new(io::ErrorKind::NotFound, "no such name in the table");
         let answers = names.get_mut(host).ok_or_else(unknown)?;
         let turn = answers.queries.min(answers.sequence.len().saturating_sub(1));

@@ -2,8 +2,9 @@
 
 use std::borrow::Cow;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::Arc;
 
+use parking_lot::{Mutex, RwLock};
 use provost_core::Secret;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
@@ -90,7 +91,7 @@ impl Redactor {
         if value.len() > VALUE_BYTES_MAX {
             return Err(RegisterError::TooLong { len: value.len() });
         }
-        let mut registry = self.inner.registry.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut registry = self.inner.registry.lock();
         registry.clock += 1;
         let last_registered = registry.clock;
         let hash = Sha256::digest(value.as_bytes()).into();
@@ -155,12 +156,12 @@ impl Redactor {
 
     /// Returns the current index. Later registrations do not change it.
     pub(crate) fn index(&self) -> Arc<PatternIndex> {
-        Arc::clone(&self.inner.index.read().unwrap_or_else(PoisonError::into_inner))
+        Arc::clone(&self.inner.index.read())
     }
 
     /// Changes a copy of the index and publishes it. Concurrent readers keep the previous version.
     fn update_index(&self, change: impl FnOnce(&mut PatternIndex)) {
-        let mut index = self.inner.index.write().unwrap_or_else(PoisonError::into_inner);
+        let mut index = self.inner.index.write();
         change(Arc::make_mut(&mut index));
     }
 

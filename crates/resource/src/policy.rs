@@ -1,10 +1,11 @@
 //! Policies of runs, compiled from manifests.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::Arc;
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
+use parking_lot::{Mutex, RwLock};
 use provost_core::policy::{CompiledPolicy, PolicySubject};
 use provost_tool::{CallOrigin, PolicyProvider, PolicyProviderError};
 
@@ -37,13 +38,13 @@ impl ManifestPolicy {
     /// Replaces the resource set. Running calls continue. The new rules apply to every later call, also in runs that
     /// started before.
     pub fn replace(&self, resources: Arc<ResourceSet>) {
-        let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
+        let mut current = self.current.write();
         let generation = current.generation + 1;
         *current = Arc::new(Current { resources, generation, cache: Mutex::default() });
     }
 
     fn current(&self) -> Arc<Current> {
-        Arc::clone(&self.current.read().unwrap_or_else(PoisonError::into_inner))
+        Arc::clone(&self.current.read())
     }
 
     /// Sets the roles of agents that are not declared, for programs whose user is also the operator.
@@ -64,7 +65,7 @@ impl ManifestPolicy {
         let resources = &current.resources;
         // With policies for single tasks, a policy would be valid for one task only.
         let is_cacheable = !resources.has_scoped_policies(&origin.namespace);
-        let cache = || current.cache.lock().unwrap_or_else(PoisonError::into_inner);
+        let cache = || current.cache.lock();
         if is_cacheable && let Some(policy) = cache().get(&key) {
             return Ok(Arc::clone(policy));
         }

@@ -6,9 +6,10 @@
 use std::fs;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use nix::mount::{MntFlags, umount2};
+use parking_lot::Mutex;
 use rustix::process::{Pid, Signal, pidfd_send_signal};
 use serde::Deserialize;
 
@@ -239,7 +240,7 @@ pub(crate) fn finish_in_background(teardown: Teardown, pidfd: PidFd, process: Ch
 /// Ends the program with SIGTERM, then SIGKILL after a grace period, reaps it and removes its resources. Does nothing
 /// on a second call.
 fn finish(work: &Mutex<Option<(Teardown, PidFd, ChildProcess)>>) {
-    let taken = work.lock().unwrap_or_else(PoisonError::into_inner).take();
+    let taken = work.lock().take();
     let Some((teardown, pidfd, process)) = taken else { return };
     teardown.terminate(&pidfd);
     if !process_tree::ended_within(&pidfd.handle, TERM_GRACE) {

@@ -1,9 +1,9 @@
 //! Stores of encrypted secrets. A store cannot decrypt them.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
 
 use futures::future::{BoxFuture, ready};
+use parking_lot::Mutex;
 use provost_core::Timestamp;
 pub use provost_store::table::governance::secret::SecretPlace as SecretLocation;
 
@@ -82,7 +82,7 @@ pub struct InMemorySecretStore {
 impl InMemorySecretStore {
     /// Runs a function on the locked rows.
     fn with<T>(&self, work: impl FnOnce(&mut BTreeMap<SecretLocation, SealedSecret>) -> T) -> T {
-        work(&mut self.rows.lock().unwrap_or_else(PoisonError::into_inner))
+        work(&mut self.rows.lock())
     }
 }
 

@@ -17,8 +17,9 @@ mod subscriber;
 mod tests;
 mod topic;
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use provost_engine::Engine;
 use tokio::task::AbortHandle;
 
@@ -62,8 +63,7 @@ impl LiveEvents {
     }
 
     fn start_dispatcher(&self, engine: &Engine) {
-        let mut dispatcher_task =
-            self.dispatcher_task.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut dispatcher_task = self.dispatcher_task.lock();
         if dispatcher_task.as_ref().is_none_or(AbortHandle::is_finished) {
             let task = tokio::spawn(dispatcher::run(engine.clone(), Arc::clone(&self.registry)));
             *dispatcher_task = Some(task.abort_handle());
@@ -73,8 +73,7 @@ impl LiveEvents {
 
 impl Drop for LiveEvents {
     fn drop(&mut self) {
-        let dispatcher_task =
-            self.dispatcher_task.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let dispatcher_task = self.dispatcher_task.get_mut();
         if let Some(dispatcher_task) = dispatcher_task.take() {
             dispatcher_task.abort();
         }

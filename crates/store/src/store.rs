@@ -1,9 +1,10 @@
 //! The handle for all reads and writes.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::thread;
 
+use parking_lot::Mutex;
 use provost_bus::Bus;
 use tokio::sync::watch;
 
@@ -172,11 +173,11 @@ impl Store {
                 ended.clone().wait_for(|ended| *ended).await.ok();
             }
             WriterHandle::Inline(writer) => {
-                writer.lock().unwrap_or_else(PoisonError::into_inner).take();
+                writer.lock().take();
             }
         }
         self.inner.readers.close();
-        self.inner.lock.lock().unwrap_or_else(PoisonError::into_inner).take();
+        self.inner.lock.lock().take();
     }
 
     /// Executes a blocking function that opens connections of its own.
@@ -246,7 +247,7 @@ impl Drop for CloseGuard {
 
 /// Executes a job on this thread. Replies with [`StoreError::Closed`] if the store is closed.
 fn write_inline(writer: &Mutex<Option<Writer>>, job: Box<dyn WriteJob>) {
-    match &mut *writer.lock().unwrap_or_else(PoisonError::into_inner) {
+    match &mut *writer.lock() {
         // `write` has already replied to the job if no transaction could be started.
         Some(writer) => writer.write(vec![job]).unwrap_or(()),
         None => job.reply(Err(StoreError::Closed)),

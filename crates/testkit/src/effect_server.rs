@@ -20,8 +20,9 @@ mod remote;
 mod serve;
 
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -46,10 +47,6 @@ struct Shared {
 }
 
 impl Shared {
-    fn effect_log(&self) -> MutexGuard<'_, EffectLog> {
-        self.effect_log.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     async fn wait_for_calls(&self, expected: usize) {
         let mut calls = self.calls.subscribe();
         // The sender lives as long as the server, so the wait cannot fail.
@@ -84,7 +81,7 @@ impl EffectServer {
 
     /// Returns how often the effect of this key was performed.
     pub fn effects(&self, key: &str) -> u64 {
-        self.shared.effect_log().effects(key)
+        self.shared.effect_log.lock().effects(key)
     }
 
     /// Returns the number of calls for this key, with or without an effect.
@@ -99,12 +96,12 @@ impl EffectServer {
 
     /// Returns all keys of calls, sorted.
     pub fn keys(&self) -> Vec<String> {
-        self.shared.effect_log().keys()
+        self.shared.effect_log.lock().keys()
     }
 
     /// Returns all calls and probes in the order of their effects.
     pub fn log(&self) -> Vec<Call> {
-        self.shared.effect_log().log().to_vec()
+        self.shared.effect_log.lock().log().to_vec()
     }
 
     /// Returns the number of all calls, without probes.
@@ -119,22 +116,22 @@ impl EffectServer {
 
     /// Pauses the responses of a path from now on, after their effects.
     pub fn pause_responses(&self, path: EffectKind) {
-        self.shared.effect_log().pause_responses(path);
+        self.shared.effect_log.lock().pause_responses(path);
     }
 
     /// Returns the number of paused responses whose caller still waits.
     pub fn paused_count(&self) -> usize {
-        self.shared.effect_log().paused_count()
+        self.shared.effect_log.lock().paused_count()
     }
 
     /// Sends all paused responses and stops pausing.
     pub fn resume_responses(&self) {
-        self.shared.effect_log().resume_responses();
+        self.shared.effect_log.lock().resume_responses();
     }
 
     /// Makes probes of this effect key return `unsure`.
     pub fn set_uncertain(&self, key: &str) {
-        self.shared.effect_log().set_uncertain(key);
+        self.shared.effect_log.lock().set_uncertain(key);
     }
 }
 

@@ -7,13 +7,14 @@
 mod protocol;
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use http::{HeaderName, HeaderValue, Method, header};
+use parking_lot::Mutex;
 use provost_core::contract::{ToolContractError, ToolErrorCode};
 use provost_core::resource::{A2aSpec, ToolResource, ToolType};
 use provost_tool::{ToolInvocation, ToolOutput, ToolRuntime};
@@ -132,13 +133,13 @@ impl A2aRuntime {
     }
 
     fn cached_interface(&self, url: &Url) -> Option<Interface> {
-        let cards = self.cards.lock().unwrap_or_else(PoisonError::into_inner);
+        let cards = self.cards.lock();
         let card = cards.get(url).filter(|card| card.until > Instant::now())?;
         Some(card.interface.clone())
     }
 
     fn cache_interface(&self, url: Url, interface: &Interface) {
-        let mut cards = self.cards.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut cards = self.cards.lock();
         let now = Instant::now();
         cards.retain(|_, card| card.until > now);
         if cards.len() < CARDS_MAX {

@@ -1,11 +1,12 @@
 //! Sandbox for declared programs: the operator's isolation profile, restricted by the declaration.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use http::HeaderName;
+use parking_lot::Mutex;
 use provost_core::Secret;
 use provost_core::contract::{ToolContractError, ToolErrorCode};
 use provost_core::resource::{McpIsolation, ProcessLimits};
@@ -165,34 +166,30 @@ impl ProcessLauncher for SandboxLauncher {
 /// A program in a sandbox. `None` after it has ended.
 struct SandboxedServer(Mutex<Option<SandboxedProcess>>);
 
-impl SandboxedServer {
-    fn running(&self) -> MutexGuard<'_, Option<SandboxedProcess>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
+impl SandboxedServer {}
 
 impl ServerProcessHandle for SandboxedServer {
     fn exit(&self) -> Option<ExitKind> {
-        match &*self.running() {
+        match &*self.0.lock() {
             Some(running) if !running.has_ended() => None,
             _ => Some(ExitKind::Unknown),
         }
     }
 
     fn terminate(&self) {
-        if let Some(running) = &*self.running() {
+        if let Some(running) = &*self.0.lock() {
             running.terminate();
         }
     }
 
     fn kill(&self) {
-        let running = self.running().take();
+        let running = self.0.lock().take();
         drop(running);
     }
 
     fn kill_and_wait(&self) -> BoxFuture<'_, ()> {
         async {
-            let Some(running) = self.running().take() else { return };
+            let Some(running) = self.0.lock().take() else { return };
             let stopped = CancellationToken::new();
             stopped.cancel();
             if let Err(error) = running.wait_with_output(Stdin::Empty, &stopped, |_, _| {}).await {

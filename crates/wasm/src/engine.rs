@@ -5,10 +5,11 @@
 //!
 //! Invariant: no module occupies a thread of the host program, or a thread of the engine for longer than a tick.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
 
+use parking_lot::{Condvar, Mutex};
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::sync::Semaphore;
 use wasmtime::{Config, Engine, OptLevel, PoolingAllocationConfig};
@@ -201,7 +202,7 @@ impl EpochTicker {
     }
 
     fn hold(&self) {
-        let mut status = self.0.status.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut status = self.0.status.lock();
         status.running += 1;
         if status.is_sleeping {
             self.0.wake.notify_one();
@@ -209,14 +210,14 @@ impl EpochTicker {
     }
 
     fn release(&self) {
-        let mut status = self.0.status.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut status = self.0.status.lock();
         status.running = status.running.saturating_sub(1);
     }
 }
 
 impl Drop for EpochTicker {
     fn drop(&mut self) {
-        self.0.status.lock().unwrap_or_else(PoisonError::into_inner).is_closed = true;
+        self.0.status.lock().is_closed = true;
         self.0.wake.notify_one();
     }
 }
@@ -226,11 +227,11 @@ impl TickerState {
         let mut idle = 0;
         loop {
             {
-                let mut status = self.status.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut status = self.status.lock();
                 idle = if status.running == 0 { idle + 1 } else { 0 };
                 while idle > limits::IDLE_TICKS && status.running == 0 && !status.is_closed {
                     status.is_sleeping = true;
-                    status = self.wake.wait(status).unwrap_or_else(PoisonError::into_inner);
+                    self.wake.wait(&mut status);
                     status.is_sleeping = false;
                 }
                 if status.is_closed {

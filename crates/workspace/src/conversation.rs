@@ -18,9 +18,10 @@ mod tree;
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use provost_core::Env;
 use provost_core::contract::{ToolContractError, ToolErrorCode};
 
@@ -258,7 +259,7 @@ impl WorkspaceHandle {
     pub async fn release(self, label: impl Into<SnapshotLabel>) -> Result<(), WorkspaceError> {
         let label = label.into();
         blocking(move || match self.inner.upgrade() {
-            Some(inner) => inner.save(&mut lock(&self.active), &label),
+            Some(inner) => inner.save(&mut self.active.lock(), &label),
             None => Ok(()),
         })
         .await
@@ -268,7 +269,7 @@ impl WorkspaceHandle {
 impl Drop for WorkspaceHandle {
     fn drop(&mut self) {
         let Some(inner) = self.inner.upgrade() else { return };
-        lock(&self.active).released(inner.options.env.now());
+        self.active.lock().released(inner.options.env.now());
     }
 }
 
@@ -300,9 +301,4 @@ async fn blocking<T: Send + 'static>(
             source: io::Error::other(error),
         }),
     }
-}
-
-/// Locks a mutex, also one that a panic poisoned.
-fn lock<T>(value: &Mutex<T>) -> MutexGuard<'_, T> {
-    value.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -10,8 +10,9 @@ use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::{Mutex, MutexGuard};
 use rustix::fs::{FileType, Mode, OFlags, Stat, fstat};
 use rustix::io::Errno;
 use tokio_util::sync::CancellationToken;
@@ -114,7 +115,7 @@ impl WorkspaceRoot {
     /// Waits for the lock on changes and returns it. Hold it from the read of a file to its replacement.
     /// [`WorkspaceRoot::replace`] does not take it. It excludes only callers that share this workspace.
     pub fn lock_changes(&self) -> MutexGuard<'_, ()> {
-        self.0.changes.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.changes.lock()
     }
 
     /// Opens a path beneath the directory. Fails with [`Error::Outside`] if the path leaves it.

@@ -1,8 +1,9 @@
 //! Background jobs: their output, status and end.
 
+use parking_lot::Mutex;
 use provost_core::text::first_chars;
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use provost_sandbox::{ExitInfo, ExitReason, SandboxedProcess, Stdin};
 use provost_tool::{ToolContext, ToolError, ToolOutput};
@@ -73,10 +74,6 @@ impl ConversationKey {
 }
 
 impl BackgroundJobs {
-    fn table(&self) -> MutexGuard<'_, JobTable> {
-        self.0.table.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Reserves a slot. `None` if the maximum number of jobs is running.
     pub(super) fn reserve_slot(&self) -> Option<JobSlot> {
         let permit = Arc::clone(&self.0.slots).try_acquire_owned().ok()?;
@@ -89,7 +86,7 @@ impl BackgroundJobs {
             Some((state, ..)) => state,
             None => return Err(unknown(name)),
         };
-        let mut state = locked(&state);
+        let mut state = state.lock();
         let mut text = String::from_utf8_lossy(&std::mem::take(&mut state.unread)).into_owned();
         if let Some(redact) = cx.redactor() {
             redact.redact_string(&mut text);
@@ -128,7 +125,7 @@ impl BackgroundJobs {
         cx: &ToolContext,
     ) -> Option<(Arc<Mutex<State>>, CancellationToken, CancellationToken)> {
         let number: u64 = name.strip_prefix("job-")?.parse().ok()?;
-        let table = self.table();
+        let table = self.0.table.lock();
         let job = table.jobs.get(&number).filter(|job| job.owner == ConversationKey::of(cx))?;
         Some((Arc::clone(&job.state), job.stop.clone(), job.finished.clone()))
     }
@@ -150,15 +147,15 @@ impl JobSlot {
             (Arc::clone(&state), Arc::clone(&state), stop.clone(), finished.clone());
         tokio::spawn(async move {
             let ended = running
-                .wait_with_output(input, &cancelled, |_, bytes| locked(&output).add(bytes))
+                .wait_with_output(input, &cancelled, |_, bytes| output.lock().add(bytes))
                 .await;
             let saved = workspace.save().await.map_err(|error| error.to_string());
             let ended = ended.map_err(|error| error.to_string());
-            locked(&result).ended = Some(ended.and_then(|ended| saved.map(|()| ended)));
+            result.lock().ended = Some(ended.and_then(|ended| saved.map(|()| ended)));
             drop(permit);
             done.cancel();
         });
-        let mut table = jobs.table();
+        let mut table = jobs.0.table.lock();
         table.next += 1;
         let number = table.next;
         let ends = stop.clone().drop_guard();
@@ -183,10 +180,6 @@ impl State {
         self.unread.drain(..excess);
         self.discarded += excess as u64;
     }
-}
-
-fn locked(state: &Mutex<State>) -> MutexGuard<'_, State> {
-    state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn unknown(name: &str) -> ToolError {

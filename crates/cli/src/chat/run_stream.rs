@@ -3,8 +3,9 @@
 //! Invariant: dropping the future of [`RunStream::next`] loses no event.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use provost_api::{
     ApprovalQuery, Client, Decision, DecisionRequest, EventStream, StreamItem, WatchOptions,
 };
@@ -44,11 +45,11 @@ struct OpenApproval {
 
 impl OpenApprovals {
     fn insert(&self, id: ApprovalId, approval: OpenApproval) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(id, approval);
+        self.0.lock().insert(id, approval);
     }
 
     fn get(&self, id: ApprovalId) -> Option<OpenApproval> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&id).cloned()
+        self.0.lock().get(&id).cloned()
     }
 }
 

@@ -1,9 +1,10 @@
 //! Takes over the terminal for the chat and restores it, also after a panic.
 
 use std::io::{self, Stdout, Write};
+use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, Once, PoisonError};
 
+use parking_lot::Mutex;
 use ratatui::Terminal;
 use ratatui::backend::CrosstermBackend;
 use ratatui::crossterm::event::{
@@ -37,7 +38,7 @@ impl Screen {
             // panic of the chat is printed after the terminal was restored.
             std::panic::set_hook(Box::new(move |info| {
                 if IS_OPEN.load(Ordering::SeqCst) {
-                    let mut last = LAST_PANIC.lock().unwrap_or_else(PoisonError::into_inner);
+                    let mut last = LAST_PANIC.lock();
                     *last = info.to_string();
                 } else {
                     before(info);
@@ -63,7 +64,7 @@ impl Drop for Screen {
     fn drop(&mut self) {
         restore();
         if std::thread::panicking() {
-            let last = LAST_PANIC.lock().unwrap_or_else(PoisonError::into_inner);
+            let last = LAST_PANIC.lock();
             writeln!(io::stderr(), "{}", printable(&last)).ok();
         }
     }

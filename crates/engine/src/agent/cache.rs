@@ -1,8 +1,9 @@
 //! Cache of agent revisions. A revision never changes, so it is read once.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use provost_store::Store;
 use provost_store::table::governance::agent;
 
@@ -32,7 +33,7 @@ impl AgentRevisionCache {
         store: &Store,
         key: AgentRevisionKey,
     ) -> Result<Arc<AgentRevision>, EngineError> {
-        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&key).cloned();
+        let known = self.0.lock().get(&key).cloned();
         if let Some(known) = known {
             return Ok(known);
         }
@@ -43,7 +44,7 @@ impl AgentRevisionCache {
         });
         let row = row.await?.ok_or_else(|| EngineError::not_found("agent", &key.name))?;
         let revision = Arc::new(AgentRevision::from_row(row)?);
-        let mut cache = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut cache = self.0.lock();
         if cache.len() >= CACHED_MAX {
             cache.clear();
         }

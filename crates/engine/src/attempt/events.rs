@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use provost_bus::{Bus, LiveEvent, BusMessage, RunAddress, Topic};
+use provost_bus::{Bus, BusMessage, LiveEvent, RunAddress, Topic};
 use provost_core::id::name::Namespace;
 use provost_core::{Event, EventKind, RunId};
 use tokio::time::Instant;

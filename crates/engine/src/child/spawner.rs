@@ -1,9 +1,10 @@
 //! Children of a durable run, for the tools of its agent.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use futures::FutureExt;
+use parking_lot::Mutex;
 use provost_agent::subagent::{
     AgentPathSegment, ChildFuture, ChildReport, ChildSpawner, ChildStatus, SpawnRequest,
     SpawnedChild, WaitOptions,
@@ -90,7 +91,9 @@ impl DurableChildSpawner {
         if let Some(known) = known.await? {
             let started = known.iter().map(ChildReport::started).collect();
             let finished_children = known.into_iter().filter(|report| report.status.is_finished());
-            self.finished_children().extend(finished_children.map(|report| (report.run, report)));
+            self.finished_children
+                .lock()
+                .extend(finished_children.map(|report| (report.run, report)));
             return Ok(started);
         }
         let mut last_batch = Vec::with_capacity(batch.requests.len());
@@ -103,25 +106,13 @@ impl DurableChildSpawner {
         }
         failpoint!("child.started");
         let runs = last_batch.iter().map(|child| child.run).collect();
-        *self.last_batch() = Some((cx.effect_key().clone(), runs));
+        *self.last_batch.lock() = Some((cx.effect_key().clone(), runs));
         Ok(last_batch)
-    }
-
-    /// Locks the reports that were read before.
-    fn finished_children(&self) -> MutexGuard<'_, HashMap<RunId, ChildReport>> {
-        // Nothing that can panic runs under this lock.
-        self.finished_children.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Locks the last batch of created children.
-    fn last_batch(&self) -> MutexGuard<'_, Option<(EffectKey, HashSet<RunId>)>> {
-        // Nothing that can panic runs under this lock.
-        self.last_batch.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns true if this call has just created all of these runs. Returns it only once.
     fn is_last_batch(&self, cx: &ToolContext, runs: &[RunId]) -> bool {
-        let last_batch = self.last_batch().take();
+        let last_batch = self.last_batch.lock().take();
         last_batch.is_some_and(|(call, last_batch)| {
             call == *cx.effect_key() && runs.iter().all(|run| last_batch.contains(run))
         })
@@ -129,7 +120,7 @@ impl DurableChildSpawner {
 
     /// Takes the reports that were read before, if all of these runs had finished then.
     fn take_finished(&self, runs: &[RunId]) -> Option<Vec<ChildReport>> {
-        let mut finished_children = self.finished_children();
+        let mut finished_children = self.finished_children.lock();
         let is_whole = runs.iter().all(|run| finished_children.contains_key(run));
         let take_finished: Vec<_> =
             runs.iter().filter_map(|run| finished_children.remove(run)).collect();

@@ -59,7 +59,7 @@ impl RunJournal {
         name: String,
         cost_max: Option<Money>,
     ) -> Result<StepWrite, EngineError> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.turn = turn;
         let reserved_micros = cost_max.map_or(0, Money::micros);
         let open = state.open.iter_mut().find(|open| open.kind == StepKind::ModelCall);
@@ -108,7 +108,7 @@ impl RunJournal {
 
     /// Registers a compaction as in flight and returns the write that starts it.
     fn start_compaction_step(&self, turn: u32) -> Result<StepWrite, EngineError> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let open = state.open.iter().find(|open| open.kind == StepKind::Compact);
         let begun = open.map(|open| open.step);
         let step = match begun {
@@ -145,7 +145,7 @@ impl RunJournal {
             let refused = RequestError::ApprovalMismatch.to_string();
             return Ok(EffectStart::UseResult(ToolResult::error(&effect.call, refused)));
         }
-        let open = self.lock().open.iter().find(|open| open.matches(&effect)).cloned();
+        let open = self.state.lock().open.iter().find(|open| open.matches(&effect)).cloned();
         // A tool that could not determine whether its effect happened also leaves it unknown.
         let lost = open.as_ref().filter(|open| open.lost || effect.outcome_unknown);
         let probe = match lost.map(|open| self.recovery_of(&effect, open, &status)) {
@@ -158,7 +158,7 @@ impl RunJournal {
             None | Some(EffectRecovery::Retry) => false,
             Some(EffectRecovery::Probe) => true,
             Some(EffectRecovery::ReportToModel) => {
-                self.lock().restricted = true;
+                self.state.lock().restricted = true;
                 return Ok(EffectStart::UseResult(ToolResult::error(&effect.call, UNKNOWN_RESULT)));
             }
             Some(EffectRecovery::AskPerson) => {
@@ -206,13 +206,13 @@ impl RunJournal {
 
     /// Returns true if an outcome is unknown in this turn, so that effects of this class must not be executed.
     fn is_restricted_for(&self, class: EffectClass) -> bool {
-        self.lock().restricted && !class.allowed_while_restricted()
+        self.state.lock().restricted && !class.allowed_while_restricted()
     }
 
     /// Creates the request to a person to decide about a call with an unknown outcome.
     fn unknown_effect_request(&self, effect: &ToolEffect, tries: u64) -> ApprovalRequest {
         ApprovalRequest {
-            id: self.lock().env.id(),
+            id: self.state.lock().env.id(),
             kind: ApprovalRequestKind::EffectUnknown,
             call: effect.call.clone(),
             hint: Some(UNKNOWN_HINT.to_owned()),
@@ -228,7 +228,7 @@ impl RunJournal {
         effect: &ToolEffect,
         earlier: Option<&StartedStep>,
     ) -> Result<StepWrite, EngineError> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let step = earlier.map_or_else(|| state.take_step(), |open| open.step);
         state.open.retain(|open| open.step != step);
         let started_at = state.env.now();

@@ -6,8 +6,9 @@
 //! runs the closure. If the call fails or the process dies before that, no row changes.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use provost_core::recovery::EffectKey;
 use provost_store::{Store, StoreError, Tx};
 
@@ -44,7 +45,7 @@ impl TransactionalEffects {
     ) -> Result<T, EngineError> {
         let _guard = self.dry_run.lock().await;
         let before: Vec<TxAction> =
-            self.lock().iter().map(|(_, action)| Arc::clone(action)).collect();
+            self.tx_actions.lock().iter().map(|(_, action)| Arc::clone(action)).collect();
         let action = Arc::new(action);
         let dry_run_action = Arc::clone(&action);
         let result = self.store.write(move |tx| {
@@ -60,25 +61,24 @@ impl TransactionalEffects {
             Ok(()) => return Err(EngineError::bug("a dry run was committed")),
         };
         let action: TxAction = Arc::new(move |tx| action(tx).map(drop));
-        self.lock().push((key.clone(), action));
+        self.tx_actions.lock().push((key.clone(), action));
         Ok(value)
     }
 
     /// Removes the closures of a call and returns them.
     pub(crate) fn take(&self, key: &EffectKey) -> Vec<TxAction> {
-        self.lock().extract_if(.., |(of, _)| of == key).map(|(_, action)| action).collect()
-    }
-
-    /// Locks the registered closures.
-    fn lock(&self) -> MutexGuard<'_, Vec<(EffectKey, TxAction)>> {
-        self.tx_actions.lock().unwrap_or_else(PoisonError::into_inner)
+        self.tx_actions
+            .lock()
+            .extract_if(.., |(of, _)| of == key)
+            .map(|(_, action)| action)
+            .collect()
     }
 }
 
 impl fmt::Debug for TransactionalEffects {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("TransactionalEffects")
-            .field("actions", &self.lock().len())
+            .field("actions", &self.tx_actions.lock().len())
             .finish_non_exhaustive()
     }
 }

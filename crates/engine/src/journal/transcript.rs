@@ -19,7 +19,7 @@ use provost_store::table::work::stored_message as message;
 impl SessionStore for RunJournal {
     fn load<'a>(&'a self, id: &'a str) -> SessionFuture<'a, Option<Transcript>> {
         async move {
-            if self.lock().revision == 0 {
+            if self.state.lock().revision == 0 {
                 // The session is empty, and only this run can write to it.
                 return Ok(None);
             }
@@ -28,7 +28,7 @@ impl SessionStore for RunJournal {
                 self.store.read(move |tx| stored_transcript::load(tx, &namespace, &session, None));
             let loaded = loaded.await.map_err(|error| session_error(id, error))?;
             if let Some(transcript) = &loaded {
-                self.lock().revision = transcript.revision;
+                self.state.lock().revision = transcript.revision;
             }
             Ok(loaded)
         }
@@ -62,11 +62,11 @@ impl SessionStore for RunJournal {
 impl RunJournal {
     /// Adds a change of the session to the previous write, or writes it as a step of its own.
     fn save(&self, base: u64, change: SessionChange) -> Result<(), EngineError> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let change = self.session_write(&mut state, base, change)?;
         let entry_no = state.next_entry_no;
         state.next_entry_no += 1;
-        let Some(change) = super::lock(&self.writer).add_session_update(entry_no, change) else {
+        let Some(change) = self.writer.lock().add_session_update(entry_no, change) else {
             return Ok(());
         };
         let saved = StoredText::new(transaction::SESSION_SAVED)?;

@@ -3,10 +3,11 @@
 //! Consecutive writes that the store has not started become one job with one fence check and one result. A write that
 //! can be rejected is a job of its own, so that its rejection does not lose other writes.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use futures::FutureExt;
 use futures::future::Shared;
+use parking_lot::Mutex;
 use provost_store::{Store, Tx, WriteHandle};
 
 use crate::error::EngineError;
@@ -46,7 +47,7 @@ impl WriteBatch {
         staged: Option<StepWrite>,
         write: StepWrite,
     ) -> Option<(Option<StepWrite>, StepWrite)> {
-        let mut state = self.lock();
+        let mut state = self.0.lock();
         if state.taken {
             return Some((staged, write));
         }
@@ -57,7 +58,7 @@ impl WriteBatch {
     /// Adds a session change to the last write. Returns the change if that write commits another entry or has a
     /// change, or if the batch is closed.
     fn add_session_update(&self, entry_no: u64, change: SessionUpdate) -> Option<SessionUpdate> {
-        let mut state = self.lock();
+        let mut state = self.0.lock();
         if state.taken {
             return Some(change);
         }
@@ -74,14 +75,9 @@ impl WriteBatch {
 
     /// Closes the batch and returns its writes.
     fn take(&self) -> Arc<Vec<StepWrite>> {
-        let mut state = self.lock();
+        let mut state = self.0.lock();
         state.taken = true;
         Arc::clone(&state.writes)
-    }
-
-    /// Locks the writes.
-    fn lock(&self) -> MutexGuard<'_, WriteBatchState> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -185,7 +181,7 @@ pub(super) async fn flush(
     store: &Store,
     lease: &Arc<Lease>,
 ) -> Result<(), EngineError> {
-    let waiting = super::lock(outgoing).start_flush(store, lease);
+    let waiting = outgoing.lock().start_flush(store, lease);
     let Some(last) = waiting.last().map(|sent| sent.number) else { return Ok(()) };
     let mut outcome = Ok(());
     for sent in waiting {
@@ -194,7 +190,7 @@ pub(super) async fn flush(
             break;
         }
     }
-    super::lock(outgoing).remove_finished(last);
+    outgoing.lock().remove_finished(last);
     outcome
 }
 

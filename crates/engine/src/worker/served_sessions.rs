@@ -1,8 +1,9 @@
 //! Workers that serve only some sessions. A terminal, for example, serves only its own conversation.
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use provost_core::RunId;
 use provost_core::id::name::Namespace;
 use provost_store::Tx;
@@ -21,13 +22,13 @@ pub struct ServedSessions {
 impl ServedSessions {
     /// Adds a session. Call it before submitting work to the session; otherwise the work may wait for the next poll.
     pub fn add(&self, namespace: &Namespace, session: &str) {
-        let mut sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut sessions = self.sessions.lock();
         sessions.insert((namespace.to_string(), session.to_owned()));
     }
 
     /// Returns the sessions with their namespaces.
     pub(crate) fn sessions(&self) -> BTreeSet<(String, String)> {
-        self.sessions.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.sessions.lock().clone()
     }
 }
 

@@ -6,8 +6,8 @@
 //! waits for all children of which the conversation tells.
 
 use std::collections::HashSet;
-use std::sync::{Mutex, PoisonError};
 
+use parking_lot::Mutex;
 use provost_core::Usage;
 use provost_testkit::{FakeProvider, Recorded, Reply};
 use serde_json::{Value, json};
@@ -18,8 +18,7 @@ pub(crate) async fn provider() -> FakeProvider {
     FakeProvider::answering(move |request| {
         let messages = messages(request);
         let Some((plan, turn)) = place(&messages) else { return Reply::text("there is no plan") };
-        let first =
-            asked.lock().unwrap_or_else(PoisonError::into_inner).insert((plan.clone(), turn));
+        let first = asked.lock().insert((plan.clone(), turn));
         reply(&plan, turn, first, &children(&messages))
     })
     .await

@@ -3,8 +3,9 @@
 //! Invariant: a call that has started uses the tool that it started with. A failed reload changes nothing.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 
+use parking_lot::RwLock;
 use provost_core::{Env, ErrorKind};
 use provost_redact::Redactor;
 use provost_resource::{Change, ManifestError, ManifestPolicy, ResourceSet};
@@ -121,13 +122,13 @@ impl DeclaredTools {
 
     /// Returns the current registry.
     pub fn current(&self) -> Arc<ToolRegistry> {
-        Arc::clone(&self.current.read().unwrap_or_else(PoisonError::into_inner))
+        Arc::clone(&self.current.read())
     }
 
     /// Replaces the tools and the policy. Returns the previous registry.
     fn replace(&self, registry: Arc<ToolRegistry>) -> Arc<ToolRegistry> {
         self.governor.replace(Arc::clone(registry.declared()));
-        let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
+        let mut current = self.current.write();
         std::mem::replace(&mut *current, registry)
     }
 

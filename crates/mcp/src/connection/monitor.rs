@@ -6,8 +6,9 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
+use parking_lot::{Mutex, MutexGuard};
 use provost_tool::ToolContext;
 use rmcp::RoleClient;
 use rmcp::model::{
@@ -196,5 +197,5 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for MonitoredTransport<T> {
 
 /// Locks a mutex, also after a panic in another task.
 pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    mutex.lock()
 }

@@ -30,7 +30,7 @@ impl ExtractorInner {
         let changes = ChangeSet { changes, finished_job: Some(job.claim) };
         self.service.store().apply(&job.owner, changes).await?;
         failpoint!("memory.job.applied");
-        let mut total = self.stats();
+        let mut total = self.stats.lock();
         total.added += stats.added;
         total.updated += stats.updated;
         total.superseded += stats.superseded;
@@ -141,7 +141,7 @@ impl ExtractorInner {
     /// Sends a request to the model, records its usage and returns the text of the response.
     async fn complete(&self, request: ChatRequest) -> Result<String, MemoryError> {
         let response = provost_model::complete(&*self.model, request).await?;
-        self.stats().usage += response.usage;
+        self.stats.lock().usage += response.usage;
         Ok(response.message.text())
     }
 }

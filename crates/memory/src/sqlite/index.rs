@@ -5,9 +5,10 @@
 //! index follows the file by the owner's change number.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
+use parking_lot::{Mutex, RwLock};
 use provost_store::Tx;
 use provost_store::table::memory::forgotten;
 use provost_store::table::memory::owner::{self, OwnerState};
@@ -74,9 +75,9 @@ impl VectorIndexCache {
         };
         let OwnerState { no, change, .. } = state;
         let slot = self.slot(no);
-        let read = || slot.index.read().unwrap_or_else(PoisonError::into_inner);
+        let read = || slot.index.read();
         if read().change.is_none_or(|seen| seen < change) {
-            let mut index = slot.index.write().unwrap_or_else(PoisonError::into_inner);
+            let mut index = slot.index.write();
             index.refresh(tx, state)?;
             slot.bytes.store(index.bytes(), Ordering::Relaxed);
             drop(index);
@@ -87,7 +88,7 @@ impl VectorIndexCache {
 
     /// Returns the slot of an owner and marks it as used. Creates an empty one for a new owner.
     fn slot(&self, no: i64) -> Arc<CacheSlot> {
-        let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut slots = self.slots.lock();
         let slot = Arc::clone(slots.entry(no).or_default());
         slot.last_used.store(self.clock.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
         slot
@@ -95,7 +96,7 @@ impl VectorIndexCache {
 
     /// Drops the least recently used indexes until the others fit into the limit. The index in use remains.
     fn evict(&self, in_use: i64) {
-        let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut slots = self.slots.lock();
         let bytes = |slot: &Arc<CacheSlot>| slot.bytes.load(Ordering::Relaxed);
         let mut total: usize = slots.values().map(bytes).sum();
         while total > self.bytes_max {

@@ -3,9 +3,10 @@
 //! The engine implements the same interface on the database. Both ledgers guarantee that spent and reserved money never
 //! exceed a cap because of a reservation, and that a call with unknown cost counts with its reserved amount.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use futures::future::BoxFuture;
+use parking_lot::Mutex;
 use provost_core::{Currency, Money};
 
 use crate::{ModelError, ModelErrorClass};
@@ -139,7 +140,7 @@ impl InMemoryLedger {
     /// Adds or changes a cap. It can be called while calls are in progress.
     pub fn set_cap(&self, scope: impl Into<String>, cap: Money) {
         let scope = scope.into();
-        let mut caps = self.lock();
+        let mut caps = self.caps.lock();
         if let Some(cap_status) = caps.iter_mut().find(|other| other.scope == scope) {
             (cap_status.cap_micros, cap_status.currency) = (cap.micros(), cap.currency);
             return;
@@ -151,14 +152,14 @@ impl InMemoryLedger {
 
     /// Returns the status of all caps.
     pub fn caps(&self) -> Vec<BudgetStatus> {
-        self.lock().clone()
+        self.caps.lock().clone()
     }
 
     fn try_reserve(
         &self,
         request: &ReservationRequest,
     ) -> Result<Box<dyn BudgetReservation>, BudgetError> {
-        let mut caps = self.lock();
+        let mut caps = self.caps.lock();
         let micros = request.cost_max.map(Money::micros);
         for cap in caps.iter() {
             let priced = request.cost_max.is_some_and(|cost| cost.currency == cap.currency);
@@ -178,11 +179,6 @@ impl InMemoryLedger {
         let cap_count = caps.len();
         Ok(Box::new(InMemoryReservation { ledger: self.clone(), cap_count, micros, spent: None }))
     }
-
-    fn lock(&self) -> MutexGuard<'_, Vec<BudgetStatus>> {
-        // No code panics while it holds this lock.
-        self.caps.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl BudgetLedger for InMemoryLedger {
@@ -191,7 +187,7 @@ impl BudgetLedger for InMemoryLedger {
     }
 
     fn is_bounded(&self) -> bool {
-        !self.lock().is_empty()
+        !self.caps.lock().is_empty()
     }
 }
 
@@ -212,7 +208,7 @@ impl BudgetReservation for InMemoryReservation {
 impl Drop for InMemoryReservation {
     fn drop(&mut self) {
         let spent = self.spent.unwrap_or(self.micros);
-        for cap in self.ledger.lock().iter_mut().take(self.cap_count) {
+        for cap in self.ledger.caps.lock().iter_mut().take(self.cap_count) {
             cap.reserved_micros = (cap.reserved_micros - self.micros).max(0);
             cap.spent_micros = cap.spent_micros.saturating_add(spent);
         }

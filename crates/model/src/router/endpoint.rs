@@ -1,9 +1,10 @@
 //! One endpoint of a route: its credentials, their rate limits and its health.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use provost_core::Secret;
 use tokio::time::Instant;
 
@@ -167,7 +168,7 @@ impl LiveEndpoint {
         tokens: u64,
     ) -> Availability {
         let (retry_in, first) = {
-            let health = self.lock();
+            let health = self.health.lock();
             (health.breaker.retry_in(history.now), health.next_credential)
         };
         let route = |credential| RouteId { endpoint, credential };
@@ -205,7 +206,7 @@ impl LiveEndpoint {
         let Some(retry_wait) = history.wait(route) else {
             return Availability::Unavailable(UnavailableReason::Failed);
         };
-        let cooldown = self.lock().cooldowns.get(credential).copied().flatten();
+        let cooldown = self.health.lock().cooldowns.get(credential).copied().flatten();
         // A credential in a cooldown is not used, even if the delay of the retry is shorter.
         if let Some(cooldown) = cooldown.filter(|cooldown| cooldown.until > now + retry_wait) {
             return after(cooldown.until - now, UnavailableReason::Cooldown(cooldown.after));
@@ -226,29 +227,29 @@ impl LiveEndpoint {
     /// Requests the admission of one attempt by the circuit breaker. The next call then starts with the next
     /// credential.
     pub(super) fn admit(&self, credential: usize, now: Instant) -> Option<BreakerAdmission> {
-        let mut health = self.lock();
+        let mut health = self.health.lock();
         let admission = health.breaker.admit(now)?;
         health.next_credential = (credential + 1) % self.credentials.len();
         Some(admission)
     }
 
     pub(super) fn abandon(&self, admission: BreakerAdmission) {
-        self.lock().breaker.abandon(admission);
+        self.health.lock().breaker.abandon(admission);
     }
 
     pub(super) fn record_success(&self, admission: BreakerAdmission) {
-        self.lock().breaker.record_success(admission);
+        self.health.lock().breaker.record_success(admission);
     }
 
     pub(super) fn record_failure(&self, admission: BreakerAdmission, now: Instant) {
-        if self.lock().breaker.record_failure(admission, now) {
+        if self.health.lock().breaker.record_failure(admission, now) {
             tracing::warn!(endpoint = &*self.name, "opened the circuit breaker of an endpoint");
         }
     }
 
     /// Starts or extends the cooldown of a credential.
     pub(super) fn start_cooldown(&self, credential: usize, until: Instant, after: ModelErrorClass) {
-        if let Some(cooldown) = self.lock().cooldowns.get_mut(credential)
+        if let Some(cooldown) = self.health.lock().cooldowns.get_mut(credential)
             && cooldown.is_none_or(|current| current.until < until)
         {
             *cooldown = Some(Cooldown { until, after });
@@ -257,16 +258,16 @@ impl LiveEndpoint {
 
     /// Corrects an estimated number of tokens.
     pub(super) fn correct(&self, estimated: u64) -> u64 {
-        self.lock().calibration.correct(estimated)
+        self.health.lock().calibration.correct(estimated)
     }
 
     /// Records the number of tokens that the provider reported for an estimate.
     pub(super) fn observe(&self, estimated: u64, reported: u64) {
-        self.lock().calibration.observe(estimated, reported);
+        self.health.lock().calibration.observe(estimated, reported);
     }
 
     pub(super) fn status(&self, now: Instant) -> EndpointStatus {
-        let health = self.lock();
+        let health = self.health.lock();
         let is_cooling =
             |cooldown: &Option<Cooldown>| cooldown.is_some_and(|cooldown| cooldown.until > now);
         let slots = self.credentials.iter().zip(&health.cooldowns);
@@ -276,10 +277,5 @@ impl LiveEndpoint {
             circuit: health.breaker.state(now),
             cooling_down: cooling.map(|(slot, _)| slot.label.to_string()).collect(),
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, EndpointHealth> {
-        // No code panics while it holds this lock.
-        self.health.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

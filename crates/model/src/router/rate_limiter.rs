@@ -4,9 +4,10 @@
 //! caller waits.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep};
 
@@ -61,12 +62,12 @@ impl RateLimiter {
 
     /// Returns true if there is a limit of tokens.
     pub(crate) fn counts_tokens(&self) -> bool {
-        self.lock().tokens.is_some()
+        self.state.lock().tokens.is_some()
     }
 
     /// Checks whether a request with this number of tokens would be admitted now.
     pub(crate) fn check(&self, tokens: u64, now: Instant) -> Result<(), RateLimited> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         match state.wait_for(tokens, now) {
             // Waiting callers have priority.
             Ok(Duration::ZERO) if !state.queue.is_empty() => Err(RateLimited::For(Duration::ZERO)),
@@ -78,7 +79,7 @@ impl RateLimiter {
 
     /// Admits a request if there is capacity now and no caller waits.
     pub(crate) fn try_acquire(&self, tokens: u64, now: Instant) -> Result<RateUsage, RateLimited> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         match state.wait_for(tokens, now)? {
             Duration::ZERO if state.queue.is_empty() => Ok(state.take(tokens, now)),
             wait => Err(RateLimited::For(wait)),
@@ -88,7 +89,7 @@ impl RateLimiter {
     /// Waits in the queue until the request is admitted. Dropping the future leaves the queue.
     pub(crate) async fn acquire(&self, tokens: u64) -> Result<RateUsage, RateLimited> {
         let entry = {
-            let mut state = self.lock();
+            let mut state = self.state.lock();
             let wait = state.wait_for(tokens, Instant::now())?;
             if state.queue.len() >= QUEUE_MAX {
                 return Err(RateLimited::For(wait));
@@ -113,7 +114,7 @@ impl RateLimiter {
 
     /// Refunds a request that was not sent.
     pub(crate) fn refund(&self, usage: RateUsage) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         if let (Some(requests), Some(slot)) = (&mut state.requests, usage.request) {
             requests.correct(slot, 1, 0);
         }
@@ -123,16 +124,11 @@ impl RateLimiter {
 
     /// Replaces the estimated tokens of a request by the actual number.
     pub(crate) fn correct(&self, usage: RateUsage, actual: u64) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         if let (Some(tokens), Some(slot)) = (&mut state.tokens, usage.slot) {
             tokens.correct(slot, usage.tokens, actual);
         }
         state.wake_first();
-    }
-
-    fn lock(&self) -> MutexGuard<'_, LimiterState> {
-        // No code panics while it holds this lock.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -151,7 +147,7 @@ struct QueueEntry<'a> {
 impl QueueEntry<'_> {
     fn poll(&self, tokens: u64) -> Result<QueueTurn, RateLimited> {
         let now = Instant::now();
-        let mut state = self.limiter.lock();
+        let mut state = self.limiter.state.lock();
         if !state.queue.front().is_some_and(|first| Arc::ptr_eq(first, &self.notify)) {
             return Ok(QueueTurn::Wait(None));
         }
@@ -164,7 +160,7 @@ impl QueueEntry<'_> {
 
 impl Drop for QueueEntry<'_> {
     fn drop(&mut self) {
-        let mut state = self.limiter.lock();
+        let mut state = self.limiter.state.lock();
         state.queue.retain(|other| !Arc::ptr_eq(other, &self.notify));
         state.wake_first();
     }

@@ -12,10 +12,11 @@
 //! ```
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::stream;
+use parking_lot::Mutex;
 use provost_core::{ProviderData, StopReason, Usage};
 use serde_json::Value;
 
@@ -246,7 +247,7 @@ impl ScriptedModel {
     /// Adds a turn.
     #[must_use]
     pub fn turn(self, turn: ScriptedTurn) -> Self {
-        self.lock().turns.push_back(turn);
+        self.script.lock().turns.push_back(turn);
         self
     }
 
@@ -287,7 +288,7 @@ impl ScriptedModel {
 
     /// Returns the number of calls.
     pub fn call_count(&self) -> usize {
-        self.lock().calls
+        self.script.lock().calls
     }
 
     /// Returns the request of one call, counted from 0.
@@ -296,14 +297,14 @@ impl ScriptedModel {
     ///
     /// Panics if there was no such call.
     pub fn request(&self, index: usize) -> ChatRequest {
-        let script = self.lock();
+        let script = self.script.lock();
         assert!(index < script.requests.len(), "only {} calls were made", script.requests.len());
         script.requests[index].clone()
     }
 
     /// Returns all requests, oldest first.
     pub fn requests(&self) -> Vec<ChatRequest> {
-        self.lock().requests.clone()
+        self.script.lock().requests.clone()
     }
 
     /// Checks that all turns were played.
@@ -312,14 +313,14 @@ impl ScriptedModel {
     ///
     /// Panics if turns are left.
     pub fn assert_exhausted(&self) {
-        let remaining = self.lock().turns.len();
+        let remaining = self.script.lock().turns.len();
         assert!(remaining == 0, "{remaining} turns of the script were not played");
     }
 
     fn next_turn(&self, request: &ChatRequest) -> (ScriptedTurn, u64) {
-        let index = self.lock().calls;
+        let index = self.script.lock().calls;
         let computed = self.turn_fn.as_ref().map(|turn_fn| turn_fn(request, index));
-        let mut script = self.lock();
+        let mut script = self.script.lock();
         script.calls += 1;
         if self.records_requests {
             script.requests.push(request.clone());
@@ -330,10 +331,6 @@ impl ScriptedModel {
         let first_id = script.ids;
         script.ids += u64::from(turn.calls);
         (turn, first_id)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Script> {
-        self.script.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -9,7 +9,9 @@ use std::fs::{self, Metadata};
 use std::io;
 use std::os::unix::fs::{MetadataExt as _, symlink};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 use crate::limits::ETC_BYTES_MAX;
 use crate::linux::layout::{SYSTEM_DIRS, SYSTEM_FILES};
@@ -54,7 +56,7 @@ impl RootfsCache {
 
     /// Returns the root for a new job. Creates a new one if a source file has changed.
     pub(crate) fn current(&self) -> io::Result<Arc<Rootfs>> {
-        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut last = self.last.lock();
         if last.0.fingerprints != fingerprints() {
             let number = last.1 + 1;
             *last = (Arc::new(Rootfs::create(&self.scratch, number)?), number);

@@ -5,9 +5,10 @@
 
 use std::fmt::Debug;
 use std::mem;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
 use futures::future::BoxFuture;
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use crate::error::IsolationError;
@@ -70,17 +71,12 @@ impl<M: WarmFactory> WarmPool<M> {
         Self { factory, size, policy, buckets: Mutex::default() }
     }
 
-    /// Locks the buckets.
-    fn buckets(&self) -> MutexGuard<'_, Vec<PoolBucket<M>>> {
-        self.buckets.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Takes a sandbox of a specification, if one is ready, and starts creating replacements. `None` if none is ready.
     pub(crate) fn acquire(self: &Arc<Self>, spec: &M::Spec) -> Option<M::Sandbox> {
         if self.size == 0 {
             return None;
         }
-        let mut buckets = self.buckets();
+        let mut buckets = self.buckets.lock();
         let at = buckets.iter().position(|bucket| bucket.spec == *spec);
         let mut bucket = match at {
             Some(at) => buckets.remove(at),
@@ -109,7 +105,7 @@ impl<M: WarmFactory> WarmPool<M> {
     /// Adds a created sandbox to its bucket. An error disables the bucket. Returns true if the caller must start the
     /// expiry task.
     fn put(&self, spec: &M::Spec, created: Result<M::Sandbox, IsolationError>) -> bool {
-        let mut buckets = self.buckets();
+        let mut buckets = self.buckets.lock();
         let Some(bucket) = buckets.iter_mut().find(|bucket| bucket.spec == *spec) else {
             return false;
         };
@@ -130,7 +126,7 @@ impl<M: WarmFactory> WarmPool<M> {
     /// Removes sandboxes that have been idle too long. Returns the time of the next expiry, or `None` if no sandbox is
     /// left.
     fn expire(&self, spec: &M::Spec) -> Option<Instant> {
-        let mut buckets = self.buckets();
+        let mut buckets = self.buckets.lock();
         let bucket = buckets.iter_mut().find(|bucket| bucket.spec == *spec)?;
         let now = Instant::now();
         bucket.waiting.retain(|(since, _)| *since + WARM_IDLE > now);
@@ -190,7 +186,7 @@ mod tests {
     }
 
     fn waiting(pool: &WarmPool<Letters>) -> usize {
-        pool.buckets().iter().map(|bucket| bucket.waiting.len()).sum()
+        pool.buckets.lock().iter().map(|bucket| bucket.waiting.len()).sum()
     }
 
     #[tokio::test(start_paused = true)]

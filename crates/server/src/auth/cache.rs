@@ -3,9 +3,10 @@
 //! An entry is valid for [`TTL`]. A token that another process revokes remains valid here for that time.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use provost_core::{Timestamp, TokenId};
 use tokio::time::Instant;
 
@@ -53,7 +54,7 @@ pub(crate) struct TokenCache {
 impl TokenCache {
     /// Looks up a token. `None` if the cache has no valid entry.
     pub(crate) fn get(&self, id: TokenId) -> Option<CacheLookup> {
-        let (entries, now) = (self.entries(), Instant::now());
+        let (entries, now) = (self.entries.lock(), Instant::now());
         let entry = entries.get(&id).filter(|entry| now.duration_since(entry.read) < TTL)?;
         let is_use_recorded =
             entry.use_recorded.is_some_and(|at| now.duration_since(at) < USE_INTERVAL);
@@ -62,7 +63,7 @@ impl TokenCache {
 
     /// Stores the result of a database lookup.
     pub(crate) fn put(&self, id: TokenId, token: Option<Arc<CachedToken>>) {
-        let mut entries = self.entries();
+        let mut entries = self.entries.lock();
         if entries.len() >= ENTRIES_MAX {
             entries.retain(|_, entry| entry.token.is_some() && entry.read.elapsed() < TTL);
             if entries.len() >= ENTRIES_MAX {
@@ -75,12 +76,12 @@ impl TokenCache {
 
     /// Removes a token, so that the next request reads the database.
     pub(crate) fn forget(&self, id: TokenId) {
-        self.entries().remove(&id);
+        self.entries.lock().remove(&id);
     }
 
     /// Returns true if the use of the token must be recorded now. It returns true at most once per interval.
     pub(crate) fn should_record_use(&self, id: TokenId, now: Timestamp) -> bool {
-        let mut entries = self.entries();
+        let mut entries = self.entries.lock();
         let Some(entry) = entries.get_mut(&id) else {
             return false;
         };
@@ -91,11 +92,6 @@ impl TokenCache {
         }
         entry.use_recorded = Some(Instant::now());
         true
-    }
-
-    fn entries(&self) -> MutexGuard<'_, HashMap<TokenId, Entry>> {
-        // No code that can panic runs under this lock.
-        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -150,7 +146,7 @@ mod tests {
         for _ in 0..ENTRIES_MAX + 10 {
             cache.put(env.id(), None);
         }
-        assert!(cache.entries().len() < ENTRIES_MAX);
+        assert!(cache.entries.lock().len() < ENTRIES_MAX);
         assert!(cache.get(good).is_some());
     }
 }

@@ -1,6 +1,6 @@
 //! Live deltas.
 
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use provost_bus::{LiveEvent, RunAddress};
@@ -57,7 +57,7 @@ impl QueuedDelta {
 }
 
 fn topics_of(registry: &SubscriptionRegistry, from: &RunAddress) -> Arc<RunTopics> {
-    let mut runs = registry.runs.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut runs = registry.runs.lock();
     runs.get(from.run).unwrap_or_else(|| {
         let RunAddress { namespace, task, session, ancestors, .. } = from.clone();
         let scope = RunScope { namespace, task, session, ancestors };

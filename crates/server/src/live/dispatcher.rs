@@ -1,7 +1,7 @@
 //! Reads the log as it grows and delivers its events. Each event follows the deltas that precede it.
 
 use std::collections::HashMap;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use provost_bus::{BusMessage, Lagged, Subscription, Topic, Wakeup};
@@ -208,7 +208,7 @@ async fn topics_of(
     let mut topics = HashMap::new();
     let mut missing = Vec::new();
     {
-        let mut runs = registry.runs.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut runs = registry.runs.lock();
         for entry in entries {
             if topics.contains_key(&entry.run) || missing.contains(&entry.run) {
                 continue;
@@ -223,7 +223,7 @@ async fn topics_of(
         return Ok(topics);
     }
     let found = query::event_log::run_scopes(engine.store(), missing).await?;
-    let mut runs = registry.runs.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut runs = registry.runs.lock();
     for (run, place) in found {
         topics.insert(run, runs.put(run, &place));
     }

@@ -3,9 +3,10 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::ops::Deref;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
+use parking_lot::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use provost_core::RunId;
 use tokio::sync::{Notify, watch};
 
@@ -157,11 +158,11 @@ impl SubscriptionRegistry {
     }
 
     fn read(&self) -> RwLockReadGuard<'_, Subscribers> {
-        self.subscribers.read().unwrap_or_else(PoisonError::into_inner)
+        self.subscribers.read()
     }
 
     fn write(&self) -> RwLockWriteGuard<'_, Subscribers> {
-        self.subscribers.write().unwrap_or_else(PoisonError::into_inner)
+        self.subscribers.write()
     }
 }
 

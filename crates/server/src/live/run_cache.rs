@@ -1,9 +1,10 @@
 //! Cache of the topics and the progress of recently active runs.
 
 use std::num::NonZeroUsize;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use lru::LruCache;
+use parking_lot::Mutex;
 use provost_core::{EventKind, RunId};
 use provost_store::query::event_log::RunScope;
 
@@ -36,39 +37,35 @@ impl RunTopics {
 
     /// Records the epoch of a durable event.
     pub(super) fn observe_epoch(&self, epoch: u64) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         state.epoch = state.epoch.max(epoch);
     }
 
     /// Updates the progress from a live event and returns it.
     pub(super) fn observe_live(&self, kind: &EventKind) -> Progress {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         state.live = Progress::begun_by(kind).unwrap_or(state.live);
         state.live
     }
 
     /// Returns the progress according to live events.
     pub(super) fn live_progress(&self) -> Progress {
-        self.state().live
+        self.state.lock().live
     }
 
     /// Sets the progress according to durable events.
     pub(super) fn commit(&self, progress: Progress) {
-        self.state().committed = progress;
+        self.state.lock().committed = progress;
     }
 
     /// Returns the progress according to durable events.
     pub(super) fn committed_progress(&self) -> Progress {
-        self.state().committed
+        self.state.lock().committed
     }
 
     /// Returns true if a newer epoch exists.
     pub(super) fn is_stale(&self, epoch: u64) -> bool {
-        epoch < self.state().epoch
-    }
-
-    fn state(&self) -> MutexGuard<'_, RunState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        epoch < self.state.lock().epoch
     }
 }
 

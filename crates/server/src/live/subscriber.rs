@@ -1,10 +1,11 @@
 //! One subscriber and its bounded queue.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
+use parking_lot::Mutex;
 use provost_core::RunId;
 use provost_core::lifecycle::RunStatus;
 use tokio::sync::Notify;
@@ -110,12 +111,12 @@ impl Subscriber {
             (Interest::Completion, FrameKind::Durable { end: Some(_), .. }) => {}
             (Interest::Completion, _) | (Interest::Events, FrameKind::Delta { .. }) => return,
             (_, FrameKind::Durable { .. }) => {
-                if !self.lock().push_event(frame) {
+                if !self.queue.lock().push_event(frame) {
                     return;
                 }
             }
             (_, FrameKind::Delta { .. }) => {
-                if !self.lock().push_delta(frame) {
+                if !self.queue.lock().push_delta(frame) {
                     return;
                 }
             }
@@ -125,7 +126,7 @@ impl Subscriber {
 
     /// Records that deltas were dropped before they reached the queue.
     pub(super) fn record_dropped(&self, deltas: u64) {
-        let mut queue = self.lock();
+        let mut queue = self.queue.lock();
         if self.interest == Interest::EventsAndDeltas && !queue.deltas_paused {
             queue.dropped += deltas;
             drop(queue);
@@ -135,7 +136,7 @@ impl Subscriber {
 
     /// Returns the next frame or the state of the queue.
     pub(crate) fn receive(&self) -> Received {
-        let mut queue = self.lock();
+        let mut queue = self.queue.lock();
         if queue.is_lagging {
             return Received::Lagged;
         }
@@ -157,7 +158,7 @@ impl Subscriber {
 
     /// Clears the queue and accepts events again. The caller then reads the database.
     pub(crate) fn resume(&self) {
-        let mut queue = self.lock();
+        let mut queue = self.queue.lock();
         queue.drop_frames();
         queue.is_lagging = false;
     }
@@ -169,16 +170,12 @@ impl Subscriber {
 
     /// Accepts deltas from now on.
     pub(crate) fn start_deltas(&self) {
-        self.lock().deltas_paused = false;
+        self.queue.lock().deltas_paused = false;
     }
 
     /// Waits until the queue has changed.
     pub(crate) async fn changed(&self) {
         self.wake.notified().await;
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Queue> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::{Request, State};
@@ -10,6 +10,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use http::HeaderMap;
 use http::header::{HeaderName, HeaderValue};
+use parking_lot::Mutex;
 use provost_api::Problem;
 use provost_core::ErrorKind;
 use tokio::time::Instant;
@@ -124,7 +125,7 @@ impl RateLimiter {
         }
         let (now, burst) = (Instant::now(), f64::from(self.burst));
         // No code that can panic runs under this lock.
-        let mut buckets = self.buckets.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut buckets = self.buckets.lock();
         if buckets.len() >= CALLERS_MAX && !buckets.contains_key(&caller) {
             // Full buckets have no state to keep. If all callers are active, all buckets are reset.
             buckets.retain(|_, bucket| self.level(bucket, now) < burst);
@@ -185,7 +186,7 @@ mod tests {
         for number in 0..CALLERS_MAX as u32 + 5 {
             limiter.take(address(number));
         }
-        assert!(limiter.buckets.lock().unwrap().len() <= CALLERS_MAX);
+        assert!(limiter.buckets.lock().len() <= CALLERS_MAX);
         assert!(RateLimiter::new(0, 1).take(address(1)).is_none());
     }
 }

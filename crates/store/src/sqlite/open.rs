@@ -4,10 +4,10 @@ use std::fs::{DirBuilder, OpenOptions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
@@ -50,7 +50,7 @@ pub(crate) enum DatabaseIdentity {
 
 /// Opens the database for writing. Creates and migrates it if needed.
 pub(crate) fn prepare(options: &StoreOptions) -> Result<Sqlite, StoreError> {
-    let _guard = OPENING.lock().unwrap_or_else(PoisonError::into_inner);
+    let _guard = OPENING.lock();
     create_file(&options.path)?;
     let mut db = open_file(&options.path, options.busy_timeout)?;
     // Must run before any setting is applied, because a rejected file must stay unchanged.

@@ -1,7 +1,8 @@
 //! A pool of read connections. Each read runs on one snapshot of the database.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 
@@ -57,7 +58,7 @@ impl ReaderPool {
     /// Rejects new reads and closes the idle connections.
     pub(crate) fn close(&self) {
         self.permits.close();
-        self.idle().clear();
+        self.idle.lock().clear();
     }
 
     /// Executes a read on an idle connection or a new one.
@@ -67,7 +68,7 @@ impl ReaderPool {
     ) -> Result<T, E> {
         FaultInjector::at(self.options.faults.as_ref(), FaultPoint::Read)?;
         self.counters.record_read();
-        let idle = self.idle().pop();
+        let idle = self.idle.lock().pop();
         let mut db = match idle {
             Some(db) => db,
             None => sqlite::connect(&self.options, ConnectionRole::Reader)?,
@@ -77,15 +78,9 @@ impl ReaderPool {
         let outcome = catch_panic(|| job(&mut Tx::new(&mut db, &mut attempt)));
         // A connection that cannot end its transaction is not reused.
         if db.rollback().is_ok() && !self.permits.is_closed() {
-            self.idle().push(db);
+            self.idle.lock().push(db);
         }
         outcome
-    }
-
-    /// Locks the idle connections.
-    fn idle(&self) -> std::sync::MutexGuard<'_, Vec<Sqlite>> {
-        // No read runs under this lock, so a panic cannot leave the list inconsistent.
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -2,10 +2,10 @@
 //! submission.
 
 use std::mem;
-use std::sync::{PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, at, bounded, never, select_biased};
+use parking_lot::RwLock;
 
 use crate::StoreError;
 use crate::sqlite::job::WriteJob;
@@ -74,7 +74,7 @@ pub(crate) fn write_queue() -> (WriteQueue, WriteReceiver) {
 impl WriteQueue {
     /// Enqueues a job. If the queue is full or closed, replies to the job with the error at once.
     pub(crate) fn push(&self, job: Box<dyn WriteJob>, priority: WritePriority) {
-        let senders = self.senders.read().unwrap_or_else(PoisonError::into_inner);
+        let senders = self.senders.read();
         let Some(Senders { high, normal }) = &*senders else {
             return job.reply(Err(StoreError::Closed));
         };
@@ -93,7 +93,7 @@ impl WriteQueue {
 
     /// Ends the wait of the deferred jobs.
     pub(crate) fn flush(&self) {
-        let senders = self.senders.read().unwrap_or_else(PoisonError::into_inner);
+        let senders = self.senders.read();
         if let Some(senders) = &*senders {
             // A full channel needs no flush: the writer takes a whole group without waiting.
             senders.normal.try_send(Entry::Flush).unwrap_or(());
@@ -102,12 +102,12 @@ impl WriteQueue {
 
     /// Rejects new jobs. The writer still finishes the queued ones.
     pub(crate) fn close(&self) {
-        self.senders.write().unwrap_or_else(PoisonError::into_inner).take();
+        self.senders.write().take();
     }
 
     /// Returns the number of queued jobs, without those that the writer has already taken. 0 once the queue is closed.
     pub(crate) fn len(&self) -> usize {
-        let senders = self.senders.read().unwrap_or_else(PoisonError::into_inner);
+        let senders = self.senders.read();
         senders.as_ref().map_or(0, |senders| senders.high.len() + senders.normal.len())
     }
 }

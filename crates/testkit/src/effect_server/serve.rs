@@ -70,13 +70,13 @@ async fn respond(
     let body = read(body).await;
     let path = head.uri.path();
     let answered = match (&head.method, path) {
-        (&Method::GET, "/ledger") => Ok(shared.effect_log().to_json()),
+        (&Method::GET, "/ledger") => Ok(shared.effect_log.lock().to_json()),
         (&Method::GET, _) if path.starts_with("/ledger/wait/") => {
             wait_for_calls(path.trim_start_matches("/ledger/wait/"), &shared).await
         }
         (&Method::POST, _) if path.starts_with("/ledger/") => control(path, &body, &shared),
         (&Method::GET, _) if path.starts_with("/probe/") => {
-            let response = shared.effect_log().probe(path.trim_start_matches("/probe/"));
+            let response = shared.effect_log.lock().probe(path.trim_start_matches("/probe/"));
             respond_after_gate(response).await
         }
         (&Method::POST, _) => {
@@ -108,7 +108,7 @@ fn handle(
         tool: body["tool"].as_str().unwrap_or_default().to_owned(),
         arguments: body["arguments"].clone(),
     };
-    let mut effect_log = shared.effect_log();
+    let mut effect_log = shared.effect_log.lock();
     let response = effect_log.handle(request);
     shared.calls.send_replace(effect_log.call_count());
     response
@@ -126,19 +126,19 @@ async fn wait_for_calls(expected: &str, shared: &Shared) -> Result<Value, Reject
     let expected =
         expected.parse().ok().ok_or(Rejected(400, "the number of calls is no number"))?;
     shared.wait_for_calls(expected).await;
-    Ok(shared.effect_log().to_json())
+    Ok(shared.effect_log.lock().to_json())
 }
 
 fn control(path: &str, body: &Value, shared: &Shared) -> Result<Value, Rejected> {
     match path {
         "/ledger/hold" => {
             let path = body["path"].as_str().and_then(EffectKind::parse).ok_or(UNKNOWN)?;
-            shared.effect_log().pause_responses(path);
+            shared.effect_log.lock().pause_responses(path);
         }
-        "/ledger/release" => shared.effect_log().resume_responses(),
+        "/ledger/release" => shared.effect_log.lock().resume_responses(),
         "/ledger/doubt" => {
             let key = body["key"].as_str().ok_or(Rejected(400, "the body has no key"))?;
-            shared.effect_log().set_uncertain(key);
+            shared.effect_log.lock().set_uncertain(key);
         }
         _ => return Err(UNKNOWN),
     }

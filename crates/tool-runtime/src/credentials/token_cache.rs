@@ -1,11 +1,11 @@
 //! Cache of access tokens. Concurrent callers share one token request.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::{BoxFuture, Shared, WeakShared};
+use parking_lot::Mutex;
 use provost_core::{Env, Secret, Timestamp};
 use provost_secret::SecretError;
 
@@ -59,7 +59,7 @@ impl TokenCache {
             Err(request) => request,
         };
         let result = request.clone().await;
-        let mut entries = self.lock();
+        let mut entries = self.entries.lock();
         let entry = entries.entry(&client.id);
         match result {
             Ok(token) => {
@@ -87,7 +87,7 @@ impl TokenCache {
     /// Removes the token. Returns true if there was one, or if another caller has just removed it.
     pub(super) fn invalidate(&self, client: &Client) -> bool {
         let now = self.env.now();
-        let mut entries = self.lock();
+        let mut entries = self.entries.lock();
         let entry = entries.entry(&client.id);
         // All callers of a rejected token report it. Only the first report removes it; later ones must not remove its
         // successor.
@@ -111,7 +111,7 @@ impl TokenCache {
         fetcher: &Fetcher,
     ) -> Result<Secret<String>, Shared<TokenRequest>> {
         let now = self.env.now();
-        let mut entries = self.lock();
+        let mut entries = self.entries.lock();
         let entry = entries.entry(&client.id);
         if let Some(token) = entry.token.as_ref().filter(|token| now < token.until) {
             entry.token_uses += 1;
@@ -125,10 +125,6 @@ impl TokenCache {
             fetcher.fetch(client.clone(), self.env.clone()).boxed().shared();
         entry.request = request.downgrade();
         Err(request)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, CacheEntries> {
-        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

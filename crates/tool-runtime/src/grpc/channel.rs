@@ -1,10 +1,11 @@
 //! gRPC channels: one per endpoint, connected on first use and shared by all calls.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use http::Uri;
+use parking_lot::Mutex;
 use provost_core::contract::ToolContractError;
 use provost_net::Connector;
 use tonic::transport::{Channel, Endpoint};
@@ -65,7 +66,7 @@ impl Channels {
 
     /// Returns the channel to an endpoint. Nothing is dialled before the first call.
     pub(crate) fn get(&self, key: &EndpointKey) -> Result<Channel, ToolContractError> {
-        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut open = self.open.lock();
         if let Some(found) = open.get_mut(key) {
             found.used = Instant::now();
             return Ok(found.channel.clone());

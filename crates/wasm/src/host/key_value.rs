@@ -3,10 +3,10 @@
 mod file;
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
+use parking_lot::Mutex;
 
 use crate::limits::KEYS_MAX;
 
@@ -73,7 +73,7 @@ impl InMemoryKeyValueStore {
         scope: &KeyValueScope,
         work: impl FnOnce(&mut BTreeMap<String, Vec<u8>>) -> T,
     ) -> T {
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.0.lock();
         work(all.entry(scope.clone()).or_default())
     }
 }

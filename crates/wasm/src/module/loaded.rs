@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use provost_core::contract::ToolContractError;
 use provost_core::resource::WasmSpec;
 use provost_net::NetClient;
@@ -92,7 +93,7 @@ impl ModuleCache {
             grants: HostGrants::of(spec),
         };
         let cell = {
-            let mut ready = self.ready.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut ready = self.ready.lock();
             if ready.len() >= MODULES_MAX && !ready.contains_key(&key) {
                 ready.pop_first();
             }
@@ -148,7 +149,7 @@ impl ModuleCache {
         is_component: bool,
     ) -> Result<CompiledModule, ToolContractError> {
         let hash = sha256(bytes);
-        let cache = || self.compiled.lock().unwrap_or_else(PoisonError::into_inner);
+        let cache = || self.compiled.lock();
         if let Some(compiled) = cache().get(&hash).cloned() {
             return Ok(compiled);
         }

@@ -5,14 +5,15 @@ use std::fs::{self, DirBuilder, File};
 use std::io;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use provost_core::Timestamp;
 use rustix::fs::{FlockOperation, flock};
 
 use super::record::{Snapshot, SnapshotLabel, SnapshotManifest, WorkspaceRecord};
 use super::tree::FileStamp;
-use super::{Inner, RestoreStatus, WorkspaceError, WorkspaceHandle, WorkspaceKey, lock, snapshot};
+use super::{Inner, RestoreStatus, WorkspaceError, WorkspaceHandle, WorkspaceKey, snapshot};
 use crate::limits::WORKSPACE_SLOTS_MAX;
 
 /// Label of the snapshot that is stored when a workspace becomes idle.
@@ -170,7 +171,7 @@ impl Inner {
     /// Returns the state of a directory. Registers an idle one for a new key.
     fn entry(&self, key: &str) -> Arc<Mutex<ActiveWorkspace>> {
         let new_entry = || ActiveWorkspace::idle_since(key.to_owned(), self.options.env.now());
-        let mut entries = lock(&self.active);
+        let mut entries = self.active.lock();
         let entry =
             entries.entry(key.to_owned()).or_insert_with(|| Arc::new(Mutex::new(new_entry())));
         Arc::clone(entry)
@@ -184,7 +185,7 @@ impl Inner {
     ) -> Result<WorkspaceHandle, WorkspaceError> {
         let key = workspace.key();
         let shared = self.entry(&key);
-        let mut active = lock(&shared);
+        let mut active = shared.lock();
         let record = self.record(&key)?;
         let mut record = record.unwrap_or_else(|| WorkspaceRecord::of(workspace));
         record.check(workspace)?;
@@ -318,7 +319,7 @@ impl Inner {
     /// Returns true if the directory or its last snapshot has the newest files, and no loss is left to report.
     pub(super) fn is_intact(&self, key: &str) -> Result<bool, WorkspaceError> {
         let shared = self.entry(key);
-        let active = lock(&shared);
+        let active = shared.lock();
         let Some(record) = self.record(key)? else { return Ok(true) };
         let is_here = active.handles > 0 || self.owned.generation(key) == Some(record.generation);
         let is_reported = active.handles > 0 || record.lost.is_none();
@@ -333,7 +334,7 @@ impl Inner {
     ) -> Result<(), WorkspaceError> {
         let key = workspace.key();
         let shared = self.entry(&key);
-        let mut active = lock(&shared);
+        let mut active = shared.lock();
         let missing = || WorkspaceError::NoSnapshot(name.to_owned());
         let mut record = self.record(&key)?.ok_or_else(missing)?;
         record.check(workspace)?;
@@ -355,7 +356,7 @@ impl Inner {
     pub(super) fn delete(&self, workspace: &WorkspaceKey) -> Result<(), WorkspaceError> {
         let key = workspace.key();
         let shared = self.entry(&key);
-        let mut active = lock(&shared);
+        let mut active = shared.lock();
         if let Some(record) = self.record(&key)? {
             record.check(workspace)?;
         }
@@ -370,11 +371,11 @@ impl Inner {
     /// Removes all idle directories, and forgets the state of workspaces without a directory. Returns the number of
     /// removed directories.
     pub(super) fn remove_idle(&self) -> usize {
-        let all: Vec<_> = lock(&self.active).values().cloned().collect();
-        let removed = all.iter().filter(|active| self.remove_if_idle(&mut lock(active))).count();
+        let all: Vec<_> = self.active.lock().values().cloned().collect();
+        let removed = all.iter().filter(|active| self.remove_if_idle(&mut active.lock())).count();
         drop(all);
         // An entry that only this table references has no waiting caller.
-        lock(&self.active).retain(|key, active| {
+        self.active.lock().retain(|key, active| {
             Arc::strong_count(active) > 1 || self.owned.generation(key).is_some()
         });
         removed

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
-use std::sync::{Mutex, PoisonError};
 
 use async_trait::async_trait;
 use futures::StreamExt;
+use parking_lot::Mutex;
 use provost_agent::hook::{Hook, HookEvent};
 use provost_agent::{Agent, ApprovalMode, HookInheritance, RunOutcome, Subagent};
 use provost_core::usage::limits::Limits;
@@ -23,14 +23,14 @@ struct Seen(Arc<Mutex<Vec<String>>>);
 
 impl Seen {
     fn all(&self) -> Vec<String> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.0.lock().clone()
     }
 }
 
 #[async_trait]
 impl Hook for Seen {
     async fn on_event(&self, cx: &RunContext, _event: &HookEvent) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(cx.agent.to_string());
+        self.0.lock().push(cx.agent.to_string());
     }
 }
 

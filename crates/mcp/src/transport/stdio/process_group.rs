@@ -3,10 +3,11 @@
 //! Invariant: the process group is killed before its leader is reaped, so a reused process id is never signalled.
 
 use std::process::Stdio as Pipe;
-use std::sync::{Mutex, OnceLock};
+use std::sync::OnceLock;
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
+use parking_lot::Mutex;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 use tokio::process::{Child, Command};
 use tokio::time::timeout;

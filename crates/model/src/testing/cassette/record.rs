@@ -1,10 +1,11 @@
 //! Records the calls of a real model.
 
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use futures::Stream;
+use parking_lot::Mutex;
 use provost_core::Money;
 use serde_json::Value;
 
@@ -34,7 +35,7 @@ impl<M: ChatModel> RecordingModel<M> {
 
     /// Returns the calls recorded so far.
     pub fn cassette(&self) -> Cassette {
-        self.state.lock().clone()
+        self.state.cassette.lock().clone()
     }
 }
 
@@ -42,12 +43,7 @@ impl RecordingState {
     fn record(&self, request: Value, outcome: Result<ModelResponse, &ModelError>) {
         let call = RecordedCall { request, answer: RecordedAnswer::of(outcome) };
         let call = self.redaction.call(call);
-        self.lock().calls.push(call);
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Cassette> {
-        // No code panics while it holds this lock.
-        self.cassette.lock().unwrap_or_else(PoisonError::into_inner)
+        self.cassette.lock().calls.push(call);
     }
 }
 

@@ -1,8 +1,9 @@
 //! Replays recorded calls.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use futures::stream;
+use parking_lot::Mutex;
 use provost_core::ContentPart;
 
 use super::{
@@ -36,14 +37,14 @@ impl ReplayModel {
 
     /// Returns the number of recorded calls that were not replayed yet.
     pub fn remaining(&self) -> usize {
-        self.state.lock().iter().filter(|played| !**played).count()
+        self.state.played.lock().iter().filter(|played| !**played).count()
     }
 
     fn response(&self, request: &ChatRequest) -> Result<ModelResponse, ModelError> {
         let mut requested = request_key(request);
         self.state.redaction.value(&mut requested);
         let calls = &self.state.cassette.calls;
-        let mut played = self.state.lock();
+        let mut played = self.state.played.lock();
         let is_match = |at: &usize| !played[*at] && key::matches(&calls[*at].request, &requested);
         let Some(at) = (0..calls.len()).find(is_match) else {
             let next = played.iter().position(|played| !played);
@@ -81,12 +82,7 @@ impl ReplayModel {
     }
 }
 
-impl ReplayState {
-    fn lock(&self) -> MutexGuard<'_, Vec<bool>> {
-        // No code panics while it holds this lock.
-        self.played.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
+impl ReplayState {}
 
 impl ChatModel for ReplayModel {
     fn info(&self) -> &ModelInfo {

@@ -3,9 +3,10 @@
 //! Invariants: a callback is accepted once, with the token of exactly this request, while its call is pending.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use data_encoding::{HEXLOWER, HEXLOWER_PERMISSIVE};
+use parking_lot::Mutex;
 use provost_core::contract::{ToolContractError, ToolErrorCode, ToolResponse};
 use ring::hmac;
 use tokio::sync::oneshot;
@@ -69,7 +70,7 @@ impl CallbackRegistry {
         let mut nonce = [0; NONCE_BYTES];
         random(&mut nonce)?;
         let (sender, receiver) = oneshot::channel();
-        let mut pending = self.pending();
+        let mut pending = self.inner.pending.lock();
         if pending.len() >= CALLBACKS_MAX && !pending.contains_key(request_id) {
             return Err(ToolContractError::new(
                 ToolErrorCode::ExecutionFailed,
@@ -102,7 +103,7 @@ impl CallbackRegistry {
         token: &str,
         response: ToolResponse,
     ) -> Result<(), CallbackError> {
-        let mut pending = self.pending();
+        let mut pending = self.inner.pending.lock();
         let entry = pending.get(request_id).ok_or(CallbackError::Unknown)?;
         let presented =
             HEXLOWER_PERMISSIVE.decode(token.as_bytes()).ok().ok_or(CallbackError::Token)?;
@@ -123,15 +124,11 @@ impl CallbackRegistry {
 
     /// Returns the number of pending calls.
     pub fn pending_count(&self) -> usize {
-        self.pending().len()
+        self.inner.pending.lock().len()
     }
 
     fn sign(&self, request_id: &str, nonce: &[u8]) -> hmac::Tag {
         hmac::sign(&self.inner.key, &message(request_id, nonce))
-    }
-
-    fn pending(&self) -> MutexGuard<'_, HashMap<String, PendingCallback>> {
-        self.inner.pending.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -172,7 +169,7 @@ impl Callback {
 
 impl Drop for Callback {
     fn drop(&mut self) {
-        let mut pending = self.registry.pending();
+        let mut pending = self.registry.inner.pending.lock();
         // A retry may have replaced the entry.
         if pending.get(&self.request_id).is_some_and(|entry| entry.nonce == self.nonce) {
             pending.remove(&self.request_id);
