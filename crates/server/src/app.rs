@@ -6,7 +6,7 @@ use provost_api::Problem;
 use provost_engine::Engine;
 use tokio_util::sync::CancellationToken;
 
-use crate::auth::{self, TokenCache};
+use crate::auth;
 use crate::config::AppOptions;
 use crate::live::LiveEvents;
 use crate::metrics::Metrics;
@@ -22,7 +22,6 @@ pub struct App {
 struct AppState {
     engine: Engine,
     options: AppOptions,
-    tokens: TokenCache,
     rate_limiter: RateLimiter,
     bodies: BodyBudget,
     metrics: Metrics,
@@ -36,7 +35,6 @@ impl App {
     pub fn new(engine: Engine, options: AppOptions) -> Self {
         let limits = &options.limits;
         let state = AppState {
-            tokens: TokenCache::default(),
             rate_limiter: RateLimiter::new(limits.rate_per_second, limits.rate_burst),
             bodies: BodyBudget::new(limits.bodies_bytes_max),
             metrics: Metrics::new().expect("valid metric names"),
@@ -78,10 +76,6 @@ impl App {
 
     pub(crate) fn tools(&self) -> Option<&dyn ToolService> {
         self.state.options.tools.as_deref()
-    }
-
-    pub(crate) fn tokens(&self) -> &TokenCache {
-        &self.state.tokens
     }
 
     pub(crate) fn rate_limiter(&self) -> &RateLimiter {

@@ -4,32 +4,30 @@
 //! database anyway. Missing, malformed, unknown, expired and revoked tokens all receive the same response. A request to a
 //! namespace that the token does not cover receives 404, not 403.
 
-mod cache;
 mod token;
 
-use std::net::IpAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
 use provost_api::{CreatedToken, Page, Problem, Scope};
 use provost_core::id::name::Namespace;
 use provost_core::lifecycle::LOCAL_PRINCIPAL;
-use provost_core::{ErrorKind, TokenId};
+use provost_core::{ErrorKind, Timestamp, TokenId};
 use provost_engine::{NewToken, Token};
 
 use crate::app::App;
 use crate::error::{self, from_engine};
-use crate::middleware::RateLimitKey;
 use crate::router::Access;
-
-pub(crate) use self::cache::TokenCache;
-use self::cache::{CacheLookup, CachedToken};
 
 /// Maximum length of a token's name, in characters.
 const NAME_CHARS_MAX: usize = 100;
 /// Maximum number of namespaces of a token.
 const NAMESPACES_MAX: usize = 100;
+
+/// Minimum interval between two records of a token's use.
+const USE_INTERVAL: Duration = Duration::from_secs(60);
 
 /// An authenticated caller.
 #[derive(Debug, Clone)]
@@ -51,6 +49,16 @@ impl Principal {
             name: LOCAL_PRINCIPAL.to_owned(),
             scopes: vec![Scope::Admin],
             namespaces: vec!["*".to_owned()],
+        }
+    }
+
+    /// Returns the principal of a token. Scopes that this version does not know are ignored.
+    fn of(token: Token) -> Self {
+        Self {
+            token: Some(token.id.to_string()),
+            name: token.name,
+            scopes: token.scopes.iter().filter_map(|scope| scope.parse().ok()).collect(),
+            namespaces: token.namespaces,
         }
     }
 
@@ -79,21 +87,17 @@ pub(crate) async fn authenticate(
     app: &App,
     access: Access,
     headers: &HeaderMap,
-    peer: IpAddr,
 ) -> Result<Arc<Principal>, Problem> {
     if access == Access::Public {
         return Ok(Arc::new(Principal::anonymous()));
     }
     let presented = bearer_token(headers).ok_or_else(unauthenticated)?;
-    let CacheLookup { token, is_use_recorded } = lookup(app, presented.id, peer).await?;
-    let token = token.filter(|token| token::constant_time_eq(&token.hash, &presented.hash));
-    let now = || app.options().env.now();
-    let token = token.filter(|token| token.expires.is_none_or(|expires| now() < expires));
+    let now = app.options().env.now();
+    let token = find_token(app, &presented).await?;
+    let token = token.filter(|token| token.expires.is_none_or(|expires| now < expires));
     let token = token.ok_or_else(unauthenticated)?;
-    if !is_use_recorded {
-        record_use(app, presented.id);
-    }
-    Ok(Arc::clone(&token.principal))
+    record_use(app, &token, now);
+    Ok(Arc::new(Principal::of(token)))
 }
 
 /// Checks that the caller has the required access in the namespace.
@@ -158,7 +162,7 @@ pub(crate) async fn list(
     Ok(Page { items, next: page.next.map(|id| id.to_string()) })
 }
 
-/// Revokes a token. It takes effect at once in this process and within seconds in others, see [`cache`].
+/// Revokes a token. It takes effect at once in every process.
 pub(crate) async fn revoke(
     app: &App,
     principal: &Principal,
@@ -170,7 +174,6 @@ pub(crate) async fn revoke(
         return Err(Problem::new(ErrorKind::NotFound, "not_found", detail));
     }
     let token = app.engine().tokens().revoke(id).await.map_err(from_engine)?;
-    app.tokens().forget(id);
     to_api(token)
 }
 
@@ -244,51 +247,33 @@ fn bearer_token(headers: &HeaderMap) -> Option<token::PresentedToken> {
     scheme.eq_ignore_ascii_case("bearer").then(|| token::parse(text.trim_start()))?
 }
 
-async fn lookup(app: &App, id: TokenId, peer: IpAddr) -> Result<CacheLookup, Problem> {
-    if let Some(known) = app.tokens().get(id) {
-        return Ok(known);
-    }
-    // A database lookup counts against the rate limit of the address, so that guessing tokens is slow.
-    let status = app.rate_limiter().take(RateLimitKey::Address(peer));
-    if let Some(rejection) = status.and_then(|status| status.rejection()) {
-        return Err(rejection);
-    }
-    let token = match app.engine().tokens().get(id).await {
-        Ok(token) => token.revoked.is_none().then(|| to_cached(token)).flatten().map(Arc::new),
-        Err(error) if error.kind() == ErrorKind::NotFound => None,
+/// Reads the token that a caller presents. `None` if it does not exist, is revoked or has another secret. Each request
+/// reads the database, so that a token that any process revokes is rejected at once.
+async fn find_token(
+    app: &App,
+    presented: &token::PresentedToken,
+) -> Result<Option<Token>, Problem> {
+    let stored = match app.engine().tokens().get(presented.id).await {
+        Ok(stored) => stored,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(from_engine(error)),
     };
-    app.tokens().put(id, token.clone());
-    Ok(CacheLookup { token, is_use_recorded: false })
-}
-
-/// Converts a stored token. Scopes that this version does not know are ignored.
-fn to_cached(token: Token) -> Option<CachedToken> {
-    let scopes = token.scopes.iter().filter_map(|scope| scope.parse().ok()).collect();
-    Some(CachedToken {
-        hash: token::from_hex(&token.hash)?,
-        principal: Arc::new(Principal {
-            token: Some(token.id.to_string()),
-            name: token.name,
-            scopes,
-            namespaces: token.namespaces,
-        }),
-        expires: token.expires,
-        last_used: token.last_used,
-    })
+    let hash = token::from_hex(&stored.hash);
+    let has_secret = hash.is_some_and(|hash| token::constant_time_eq(&hash, &presented.hash));
+    Ok(Some(stored).filter(|token| has_secret && token.revoked.is_none()))
 }
 
 /// Records in the background that a token was used, at most once per minute.
-fn record_use(app: &App, id: TokenId) {
-    let now = app.options().env.now();
-    if app.tokens().should_record_use(id, now) {
-        let app = app.clone();
-        tokio::spawn(async move {
-            if let Err(error) = app.engine().tokens().touch(id, now).await {
-                tracing::warn!(%error, token.id = %id, "cannot record the use of token {id}");
-            }
-        });
+fn record_use(app: &App, token: &Token, now: Timestamp) {
+    if token.last_used.is_some_and(|at| now.since(at) < USE_INTERVAL) {
+        return;
     }
+    let (app, id) = (app.clone(), token.id);
+    tokio::spawn(async move {
+        if let Err(error) = app.engine().tokens().touch(id, now).await {
+            tracing::warn!(%error, token.id = %id, "cannot record the use of token {id}");
+        }
+    });
 }
 
 fn to_api(token: Token) -> Result<provost_api::Token, Problem> {

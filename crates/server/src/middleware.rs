@@ -34,7 +34,7 @@ use tower_http::trace::TraceLayer;
 pub(crate) use self::body::OperationId;
 pub(crate) use self::body_budget::BodyBudget;
 pub(crate) use self::fallback::{no_such_path, other_method};
-pub(crate) use self::rate_limit::{RateLimitKey, RateLimiter};
+pub(crate) use self::rate_limit::RateLimiter;
 use crate::app::App;
 use crate::router::Endpoint;
 

@@ -42,7 +42,7 @@ pub(super) async fn enforce(
         }
     };
     let access = endpoint.access(app.options());
-    let found = auth::authenticate(&app, access, request.headers(), peer).await;
+    let found = auth::authenticate(&app, access, request.headers()).await;
     let token = found.as_ref().ok().and_then(|principal| principal.token.clone());
     let status =
         app.rate_limiter().take(token.map_or(RateLimitKey::Address(peer), RateLimitKey::Token));

@@ -1,6 +1,9 @@
 //! Tokens, scopes and namespaces over HTTP.
 
 use provost_api::Scope;
+use provost_core::TokenId;
+use provost_store::table::governance::token;
+use provost_store::{Store, StoreOptions};
 use serde_json::json;
 
 use crate::tcp_server::TcpServer;
@@ -72,6 +75,20 @@ async fn a_token_that_is_taken_back_is_worth_nothing_at_once() {
     let store = std::fs::read(tcp_server.test_app.engine.store().path()).unwrap();
     let secret = made.secret.rsplit_once('_').unwrap().1;
     assert!(!store.windows(secret.len()).any(|bytes| bytes == secret.as_bytes()));
+}
+
+#[tokio::test]
+async fn a_token_that_another_process_revokes_is_rejected_at_once() {
+    let tcp_server = TcpServer::start().await;
+    let made = tcp_server.token(&[Scope::Read], &["*"]).await;
+    let id: TokenId = made.token.id.parse().unwrap();
+    assert_eq!(tcp_server.call("GET /v1/whoami", &made.secret, None).await.status, 200);
+    // A connection of its own shares no memory with the server, like another process.
+    let path = tcp_server.test_app.engine.store().path();
+    let other = Store::open(StoreOptions::for_test(path.parent().unwrap())).unwrap();
+    assert_eq!(other.path(), path);
+    other.write(move |tx| token::revoke(tx, id)).await.unwrap();
+    assert_eq!(tcp_server.call("GET /v1/whoami", &made.secret, None).await.status, 401);
 }
 
 #[tokio::test]
