@@ -19,10 +19,9 @@ pub struct LatencyHistogram {
 }
 
 impl LatencyHistogram {
-    /// Records one duration.
-    pub fn add(&mut self, took: Duration) {
-        self.counts[bucket(took)] += 1;
-        self.seconds += took.as_secs_f64();
+    /// Number of durations.
+    pub fn count(&self) -> u64 {
+        self.counts.iter().sum()
     }
 }
 
@@ -33,14 +32,37 @@ pub struct EngineMetrics {
     pub fenced_writes: u64,
     /// Time from a model call to the first part of its response.
     pub first_token: LatencyHistogram,
+    /// Time from due to claimed, one per claim.
+    pub claims: LatencyHistogram,
 }
 
 /// Atomic counters behind the metrics.
 #[derive(Debug, Default)]
 pub(crate) struct MetricsCounters {
     fenced: AtomicU64,
+    first_token: AtomicHistogram,
+    claims: AtomicHistogram,
+}
+
+#[derive(Debug, Default)]
+struct AtomicHistogram {
     counts: [AtomicU64; LATENCY_BOUNDS.len() + 1],
     micros: AtomicU64,
+}
+
+impl AtomicHistogram {
+    fn add(&self, took: Duration) {
+        self.counts[bucket(took)].fetch_add(1, Ordering::Relaxed);
+        let micros = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
+        self.micros.fetch_add(micros, Ordering::Relaxed);
+    }
+
+    fn read(&self) -> LatencyHistogram {
+        LatencyHistogram {
+            counts: self.counts.each_ref().map(|count| count.load(Ordering::Relaxed)),
+            seconds: self.micros.load(Ordering::Relaxed) as f64 / 1e6,
+        }
+    }
 }
 
 impl MetricsCounters {
@@ -51,18 +73,21 @@ impl MetricsCounters {
 
     /// Records the time to the first part of a response.
     pub(crate) fn first_token(&self, took: Duration) {
-        self.counts[bucket(took)].fetch_add(1, Ordering::Relaxed);
-        let micros = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
-        self.micros.fetch_add(micros, Ordering::Relaxed);
+        self.first_token.add(took);
+    }
+
+    /// Records a committed claim and the time that its run waited.
+    pub(crate) fn claimed(&self, waited: Duration) {
+        self.claims.add(waited);
     }
 
     /// Returns the current values.
-    fn read(&self) -> EngineMetrics {
-        let first_token = LatencyHistogram {
-            counts: self.counts.each_ref().map(|count| count.load(Ordering::Relaxed)),
-            seconds: self.micros.load(Ordering::Relaxed) as f64 / 1e6,
-        };
-        EngineMetrics { fenced_writes: self.fenced.load(Ordering::Relaxed), first_token }
+    pub(crate) fn read(&self) -> EngineMetrics {
+        EngineMetrics {
+            fenced_writes: self.fenced.load(Ordering::Relaxed),
+            first_token: self.first_token.read(),
+            claims: self.claims.read(),
+        }
     }
 }
 
@@ -85,10 +110,11 @@ mod tests {
 
     #[test]
     fn a_time_is_counted_at_its_bound() {
-        let mut latencies = LatencyHistogram::default();
+        let latencies = AtomicHistogram::default();
         for millis in [5, 6, 300_000, 300_001] {
             latencies.add(Duration::from_millis(millis));
         }
+        let latencies = latencies.read();
         assert_eq!(latencies.counts[..2], [1, 1]);
         assert_eq!(latencies.counts[13..], [1, 1]);
         assert!((latencies.seconds - 600.012).abs() < 1e-9);

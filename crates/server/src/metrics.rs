@@ -1,7 +1,7 @@
 //! Metrics of the server in the text format of Prometheus at `/metrics`.
 //!
 //! Requests and connections are counted as they happen. Gauges of the database are read in one transaction when Prometheus
-//! scrapes, and cached briefly. Counters of the event log are advanced from the last counted position to the newest one.
+//! scrapes, and cached briefly; every server with the same database reports the same. Counters count the work of this process.
 
 mod family;
 mod snapshot;
@@ -9,12 +9,16 @@ mod snapshot;
 use std::time::Duration;
 
 use prometheus::core::Collector;
+use prometheus::proto::MetricFamily;
 use prometheus::{
     HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, Opts, Registry, TextEncoder,
 };
 use provost_api::Problem;
+use provost_core::DurableEventKind;
+use provost_engine::EngineMetrics;
+use provost_store::{CommittedChanges, EndedRuns, StoreStats};
 
-use self::family::{counter, gauge, histogram, sample};
+use self::family::{Sample, counter, gauge, histogram, sample};
 use self::snapshot::SnapshotCache;
 use crate::app::App;
 use crate::error;
@@ -155,28 +159,80 @@ pub(crate) async fn render(app: &App) -> Result<String, Problem> {
 }
 
 /// Returns the metrics of the engine and the store of this process.
-fn process_families(app: &App) -> Vec<prometheus::proto::MetricFamily> {
-    let vitals = app.engine().metrics();
-    let store = app.engine().store().stats();
+fn process_families(app: &App) -> Vec<MetricFamily> {
+    let store = app.engine().store();
+    let mut families = engine_families(&app.engine().metrics());
+    families.extend(store_families(&store.stats()));
+    families.extend(change_families(&store.committed_changes()));
+    families
+}
+
+fn engine_families(engine: &EngineMetrics) -> Vec<MetricFamily> {
     let build = sample(&[("version", env!("CARGO_PKG_VERSION"))], 1.0);
-    let one = |value: u64| vec![sample(&[], value as f64)];
     let fenced = "Writes that were rejected because another worker had claimed the run.";
     let first = "Time from a model request to the first token of its response.";
-    let failed = "Group commits that failed.";
+    let claims = "Attempts that the workers of this process started.";
+    let wait = "Time from due to claimed of these attempts.";
     vec![
         gauge("provost_build_info", "Version of the server.", vec![build]),
-        counter("provost_fenced_writes_total", fenced, one(vitals.fenced_writes)),
-        histogram("provost_first_token_seconds", first, &vitals.first_token),
+        counter("provost_fenced_writes_total", fenced, one(engine.fenced_writes)),
+        histogram("provost_first_token_seconds", first, &engine.first_token),
+        counter("provost_claims_total", claims, one(engine.claims.count())),
+        histogram("provost_claim_latency_seconds", wait, &engine.claims),
+    ]
+}
+
+fn store_families(store: &StoreStats) -> Vec<MetricFamily> {
+    let failed = "Group commits that failed.";
+    let writes = "Database writes. Several writes share a commit.";
+    vec![
         counter("provost_store_commits_total", "Database commits.", one(store.commits)),
-        counter(
-            "provost_store_writes_total",
-            "Database writes. Several writes share a commit.",
-            one(store.jobs),
-        ),
+        counter("provost_store_writes_total", writes, one(store.jobs)),
         counter("provost_store_reads_total", "Database reads.", one(store.reads)),
         counter("provost_store_failed_groups_total", failed, one(store.groups_failed)),
         gauge("provost_store_waiting_writes", "Database writes in the queue.", one(store.waiting)),
     ]
+}
+
+/// Returns counters of the changes that this process committed.
+fn change_families(changes: &CommittedChanges) -> Vec<MetricFamily> {
+    let kinds = changes.events.iter();
+    let kinds = kinds.map(|(kind, count)| sample(&[("kind", kind)], *count as f64)).collect();
+    let lost = changes.events.get(DurableEventKind::WorkerLost.as_str());
+    let of_agents = |value: &dyn Fn(&EndedRuns) -> f64| -> Vec<Sample> {
+        let agents = changes.ended_runs.iter();
+        agents.map(|(agent, ended)| sample(&[("agent", agent)], value(ended))).collect()
+    };
+    let log = "Events that this process stored, by kind.";
+    let losses = "Expired leases that this process ended.";
+    let runs = "Runs that this process ended.";
+    let input = "Input tokens of these runs.";
+    let output = "Output tokens of these runs.";
+    let cost = "Cost of these runs in the currency of the ledger.";
+    vec![
+        counter("provost_log_events_total", log, kinds),
+        counter("provost_lease_losses_total", losses, one(lost.copied().unwrap_or_default())),
+        counter("provost_agent_runs_total", runs, of_agents(&|ended| ended.count as f64)),
+        counter(
+            "provost_agent_input_tokens_total",
+            input,
+            of_agents(&|ended| ended.usage.input as f64),
+        ),
+        counter(
+            "provost_agent_output_tokens_total",
+            output,
+            of_agents(&|ended| ended.usage.output as f64),
+        ),
+        counter(
+            "provost_agent_cost_total",
+            cost,
+            of_agents(&|ended| ended.cost_micros as f64 / 1e6),
+        ),
+    ]
+}
+
+fn one(value: u64) -> Vec<Sample> {
+    vec![sample(&[], value as f64)]
 }
 
 #[cfg(test)]

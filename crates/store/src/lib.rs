@@ -29,7 +29,7 @@ pub use sqlite::maintenance::{
     BackupReport, CheckFailure, CheckReport, CopyProgress, DatabaseSize, RestoreOptions,
     RestoreReport, TableSize, restore,
 };
-pub use stats::StoreStats;
+pub use stats::{CommittedChanges, EndedRuns, StoreStats};
 pub use store::Store;
 pub use transaction::lock::{Lockable, Locked};
 pub use transaction::text::{INLINE_BYTES_MAX, StoredText, load_text};

@@ -15,7 +15,7 @@ use crate::sqlite::lock::{DatabaseLock, lock_dir};
 use crate::sqlite::reader_pool::{self, ReaderPool};
 use crate::sqlite::write_queue::{WritePriority, WriteQueue, write_queue};
 use crate::sqlite::writer::Writer;
-use crate::stats::{Counters, StoreStats};
+use crate::stats::{CommittedChanges, Counters, StoreStats};
 use crate::{Schema, StoreError, Tx};
 
 /// An open database. Clones share it.
@@ -152,6 +152,11 @@ impl Store {
             WriterHandle::Inline(_) => 0,
         };
         self.inner.counters.snapshot(waiting)
+    }
+
+    /// Returns the changes that this store has committed.
+    pub fn committed_changes(&self) -> CommittedChanges {
+        self.inner.counters.committed_changes()
     }
 
     /// Returns the path of the database file.

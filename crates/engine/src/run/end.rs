@@ -116,6 +116,9 @@ pub(crate) fn end_run(
     event::append_event(tx, run, end_event(end, state.status())?)?;
     outbox::run_ended(tx, run, state.status())?;
     run.save(tx)?;
+    let usage = run.usage.as_deref().and_then(|usage| serde_json::from_str(usage).ok());
+    let cost_micros = u64::try_from(run.cost_micros).unwrap_or_default();
+    tx.count_ended_run(&run.agent, cost_micros, usage.unwrap_or_default());
     release_session(tx, run)?;
     child::notify_parent(tx, run)?;
     if pending.children {

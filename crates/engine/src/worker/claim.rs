@@ -13,7 +13,7 @@ use provost_store::query::event_log;
 use provost_store::table::scheduling::timer;
 use provost_store::table::work::run::{self, RunRow};
 use provost_store::table::work::task::{self, TaskRow};
-use provost_store::table::work::{attempt, input, session};
+use provost_store::table::work::{attempt, input, run_event, session};
 use provost_store::{Locked, Tx};
 
 use crate::child;
@@ -115,6 +115,7 @@ fn claim_run(
     mut run: Locked<RunRow>,
 ) -> Result<Lease, EngineError> {
     let reason = reason(tx, &run)?;
+    let waited = waiting_time(tx, &run)?;
     let mut task = task::lock(tx, run.task_id)?;
     prepare_run(tx, &mut run, task.as_deref())?;
     if run.started.is_none() && run.queue_deadline.is_some() {
@@ -159,6 +160,7 @@ fn claim_run(
         budgets: provost_store::table::governance::budget::scopes_of_run(tx, &run)?,
         ancestors,
         base_revision: run.base_revision,
+        waited,
     };
     insert_attempt(tx, &lease, reason)?;
     let started =
@@ -169,6 +171,12 @@ fn claim_run(
         transition_task(tx, task, TaskTransition::Dispatched)?;
     }
     Ok(lease)
+}
+
+/// Returns the time since a run was due or since its last event, whichever is later.
+fn waiting_time(tx: &mut Tx<'_>, run: &RunRow) -> Result<Duration, EngineError> {
+    let last = run_event::last(tx, run.id)?.map_or(run.not_before, |event| event.at);
+    Ok(tx.now().since(run.not_before.max(last)))
 }
 
 /// Inserts the row of a started attempt.

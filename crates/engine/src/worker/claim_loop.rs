@@ -100,6 +100,7 @@ impl ClaimLoop {
         let claimed = store.write(move |tx| claim::claim(tx, &context, free, &except)).await;
         failpoint!("claim.committed");
         for lease in claimed? {
+            self.host.shared.live_events.metrics.claimed(lease.waited);
             if let Some(permit) = permits.split(1) {
                 self.host.start(lease, permit);
             }

@@ -1,5 +1,7 @@
 //! Lease of a run attempt.
 
+use std::time::Duration;
+
 use provost_core::lifecycle::RunKind;
 use provost_core::{ExecutionId, RunId, TaskId, WorkerId};
 use provost_store::table::work::session::SessionRef;
@@ -32,6 +34,8 @@ pub struct Lease {
     pub ancestors: Vec<(TaskId, String)>,
     /// Session revision from which the run starts; `None` if its row does not know it yet.
     pub(crate) base_revision: Option<u64>,
+    /// Time from due to claimed.
+    pub(crate) waited: Duration,
 }
 
 impl Lease {

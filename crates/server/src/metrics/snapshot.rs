@@ -1,45 +1,26 @@
 //! Cached metrics of the database.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use prometheus::proto::MetricFamily;
-use provost_core::{DurableEventKind, Timestamp, Usage};
-use provost_engine::{Engine, EngineError, LatencyHistogram};
+use provost_core::Timestamp;
+use provost_engine::{Engine, EngineError};
 use provost_store::query::metrics::{self, Backlog, ClassMetrics, QueueMetrics};
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
-use super::family::{Sample, counter, gauge, histogram, sample};
+use super::family::{Sample, gauge, sample};
 
 /// Minimum lifetime of a snapshot.
 const TTL_MIN: Duration = Duration::from_secs(1);
 /// Lifetime of a snapshot as a multiple of its read time, so that reads use a small share of the time.
 const TTL_FACTOR: u32 = 20;
 
-/// Counters since the first snapshot.
-#[derive(Debug, Clone, Default)]
-struct Totals {
-    /// Position up to which events are counted. `None` before the first snapshot.
-    pos: Option<u64>,
-    events: BTreeMap<String, u64>,
-    agents: BTreeMap<String, AgentUsage>,
-    claims: LatencyHistogram,
-}
-
-#[derive(Debug, Clone, Default)]
-struct AgentUsage {
-    runs: u64,
-    cost_micros: u64,
-    usage: Usage,
-}
-
 /// Values that were read from the database.
 #[derive(Debug)]
 pub(super) struct Snapshot {
     census: QueueMetrics,
-    totals: Totals,
     until: Instant,
 }
 
@@ -58,43 +39,13 @@ impl SnapshotCache {
             return Ok(Arc::clone(snapshot));
         }
         let started = Instant::now();
-        let mut totals = last.as_ref().map(|snapshot| snapshot.totals.clone()).unwrap_or_default();
-        let read = engine.store().read(move |tx| {
-            let census = metrics::collect(tx)?;
-            totals.advance(tx, census.last_pos)?;
-            Ok::<_, EngineError>((census, totals))
-        });
-        let (census, totals) = read.await?;
+        let read = engine.store().read(|tx| Ok::<_, EngineError>(metrics::collect(tx)?));
+        let census = read.await?;
         let read_time = started.elapsed();
         let until = Instant::now() + TTL_MIN.max(read_time * TTL_FACTOR);
-        let snapshot = Arc::new(Snapshot { census, totals, until });
+        let snapshot = Arc::new(Snapshot { census, until });
         *last = Some(Arc::clone(&snapshot));
         Ok(snapshot)
-    }
-}
-
-impl Totals {
-    /// Counts the events up to a position. The first call only records the position.
-    fn advance(&mut self, tx: &mut provost_store::Tx<'_>, to: u64) -> Result<(), EngineError> {
-        if let Some(after) = self.pos {
-            for (kind, count) in metrics::events(tx, after, to)? {
-                *self.events.entry(kind).or_default() += count;
-            }
-            for (agent, cost_micros, usage) in metrics::ended_runs(tx, after, to)? {
-                let total = self.agents.entry(agent).or_default();
-                total.runs += 1;
-                total.cost_micros = total.cost_micros.saturating_add(cost_micros);
-                let usage = usage.and_then(|usage| serde_json::from_str::<Usage>(&usage).ok());
-                let usage = usage.unwrap_or_default();
-                total.usage.input = total.usage.input.saturating_add(usage.input);
-                total.usage.output = total.usage.output.saturating_add(usage.output);
-            }
-            for millis in metrics::claim_delays(tx, after, to)? {
-                self.claims.add(Duration::from_millis(millis));
-            }
-        }
-        self.pos = Some(to);
-        Ok(())
     }
 }
 
@@ -103,8 +54,8 @@ impl Snapshot {
     pub(super) fn families(&self) -> Vec<MetricFamily> {
         let mut families = self.class_families();
         families.extend(self.waiting_families());
-        families.extend(self.total_families());
-        families.extend(self.agent_families());
+        let last = "Position of the newest event in the log.";
+        families.push(gauge("provost_log_position", last, one(self.census.last_pos as f64)));
         families
     }
 
@@ -180,56 +131,6 @@ impl Snapshot {
             gauge("provost_webhook_posts", posts, by_label("state", &census.posts)),
             gauge("provost_workers", "Active workers.", one(census.workers as f64)),
             gauge("provost_unknown_effects", unknown, one(census.unknown_effects as f64)),
-        ]
-    }
-
-    fn total_families(&self) -> Vec<MetricFamily> {
-        let events = &self.totals.events;
-        let of = |kind: DurableEventKind| {
-            one(events.get(kind.as_str()).copied().unwrap_or_default() as f64)
-        };
-        let kinds = events.iter().map(|(kind, count)| sample(&[("kind", kind)], *count as f64));
-        let last = "Position of the newest event in the log.";
-        let log = "Events since the first scrape of this server, by kind.";
-        let lost = "Expired leases since the first scrape of this server.";
-        let claims = "Started attempts since the first scrape of this server.";
-        let wait = "Time from due to claimed of runs since the first scrape of this server.";
-        vec![
-            gauge("provost_log_position", last, one(self.census.last_pos as f64)),
-            counter("provost_log_events_total", log, kinds.collect()),
-            counter("provost_lease_losses_total", lost, of(DurableEventKind::WorkerLost)),
-            counter("provost_claims_total", claims, of(DurableEventKind::AttemptStarted)),
-            histogram("provost_claim_latency_seconds", wait, &self.totals.claims),
-        ]
-    }
-
-    fn agent_families(&self) -> Vec<MetricFamily> {
-        let of_agents = |value: &dyn Fn(&AgentUsage) -> f64| -> Vec<Sample> {
-            let agents = self.totals.agents.iter();
-            agents.map(|(agent, usage)| sample(&[("agent", agent)], value(usage))).collect()
-        };
-        let cost = "Cost of ended runs in the currency of the ledger.";
-        vec![
-            counter(
-                "provost_agent_runs_total",
-                "Ended runs.",
-                of_agents(&|usage| usage.runs as f64),
-            ),
-            counter(
-                "provost_agent_input_tokens_total",
-                "Input tokens of ended runs.",
-                of_agents(&|usage| usage.usage.input as f64),
-            ),
-            counter(
-                "provost_agent_output_tokens_total",
-                "Output tokens of ended runs.",
-                of_agents(&|usage| usage.usage.output as f64),
-            ),
-            counter(
-                "provost_agent_cost_total",
-                cost,
-                of_agents(&|usage| usage.cost_micros as f64 / 1e6),
-            ),
         ]
     }
 }

@@ -3,8 +3,13 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use provost_agent::Agent;
 use provost_api::NewTask;
+use provost_core::Env;
+use provost_engine::{AgentRevision, Engine, EngineDeps, EngineError, EngineOptions, Lease};
 use provost_server::{App, AppOptions};
+use provost_store::{Store, StoreOptions};
+use provost_tool::GuardServices;
 use serde_json::json;
 
 use crate::tcp_server::TcpServer;
@@ -23,7 +28,7 @@ async fn numbers_tell_of_requests_and_of_what_waits() {
     tcp_server.test_app.client.submit(&NewTask::text("hi")).await.unwrap();
     assert_eq!(tcp_server.call_without_token("GET /v1/whoami", "").await.status, 401);
     // What was seen is told again for a second; a new server has not seen anything.
-    let text = numbers(&tcp_server.test_app).await;
+    let text = numbers(&tcp_server.test_app.engine).await;
     assert_eq!(value(&text, "provost_log_position"), Some(1.0));
     let queued =
         text.lines().find(|line| line.starts_with("provost_queue_runs{namespace=\"default\""));
@@ -45,20 +50,39 @@ async fn numbers_tell_how_long_runs_wait_and_how_soon_models_answer() {
     let run = test_app.client.submit(&NewTask::text("hi")).await.unwrap().run;
     test_app.ended(run).await;
     test_app.worker.unwrap().stop(Duration::from_secs(5)).await;
-    // What was seen is told again for a while.
-    tokio::time::pause();
-    tokio::time::advance(Duration::from_secs(3600)).await;
-    tokio::time::resume();
     let text = test_app.client.metrics().await.unwrap();
     assert_eq!(value(&text, "provost_claim_latency_seconds_count"), Some(1.0), "{text}");
     assert_eq!(value(&text, "provost_claim_latency_seconds_bucket{le=\"+Inf\"}"), Some(1.0));
     assert_eq!(value(&text, "provost_first_token_seconds_count"), Some(1.0), "{text}");
 }
 
-async fn numbers(test_app: &TestApp) -> String {
+#[tokio::test]
+async fn a_run_is_counted_by_the_process_that_executes_it_only() {
+    let test_app = TestApp::with_turns(vec![provost_model::text("hello")]).await;
+    // An engine with a store of its own counts like another process.
+    let path = test_app.engine.store().path().parent().unwrap().to_owned();
+    let store = Store::open(StoreOptions::for_test(&path)).unwrap();
+    let agents = |_: &AgentRevision, _: &Lease| -> Result<Agent, EngineError> { unreachable!() };
+    let deps = EngineDeps::new(store, agents, GuardServices::default(), Env::system());
+    let other = Engine::new(deps, EngineOptions::default());
+    let run = test_app.client.submit(&NewTask::text("hi")).await.unwrap().run;
+    test_app.ended(run).await;
+    let (here, there) = (numbers(&test_app.engine).await, numbers(&other).await);
+    let runs = "provost_agent_runs_total{agent=\"default\"}";
+    let started = "provost_log_events_total{kind=\"attempt_started\"}";
+    assert_eq!((value(&here, runs), value(&there, runs)), (Some(1.0), None), "{here}");
+    assert_eq!((value(&here, started), value(&there, started)), (Some(1.0), None));
+    for claims in ["provost_claims_total", "provost_claim_latency_seconds_count"] {
+        assert_eq!((value(&here, claims), value(&there, claims)), (Some(1.0), Some(0.0)));
+    }
+    let position = "provost_log_position";
+    assert_eq!(value(&here, position), value(&there, position), "a gauge of the database");
+}
+
+async fn numbers(engine: &Engine) -> String {
     use tower::ServiceExt;
     let options = AppOptions { open_metrics: true, ..AppOptions::default() };
-    let app = App::new(test_app.engine.clone(), options);
+    let app = App::new(engine.clone(), options);
     let request = http::Request::get("/metrics").body(axum::body::Body::empty()).unwrap();
     let response = provost_server::router(app).oneshot(request).await.unwrap();
     assert_eq!(response.status(), 200, "with open metrics nobody needs a token");

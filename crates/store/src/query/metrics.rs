@@ -1,11 +1,11 @@
 //! Counts for monitoring.
 //!
-//! Partial indexes count the open rows. Growing quantities are counted between two positions of the event log, so
-//! that consecutive reads never count an event twice.
+//! Partial indexes count the open rows. Each process counts growing quantities itself: see
+//! [`CommittedChanges`](crate::CommittedChanges).
 
 use std::time::Duration;
 
-use provost_core::{DurableEventKind, Timestamp};
+use provost_core::Timestamp;
 
 use crate::table::work::run_event;
 use crate::{StoreError, Tx, params};
@@ -75,9 +75,6 @@ pub struct HealthProbe {
     pub workers: u64,
 }
 
-/// Usage of an ended run: agent, cost in millionths of the currency, and usage as JSON.
-pub type EndedRunUsage = (String, u64, Option<String>);
-
 /// Returns the values of the health check.
 pub fn health(tx: &mut Tx<'_>) -> Result<HealthProbe, StoreError> {
     Ok(HealthProbe { last_pos: run_event::last_pos(tx)?, workers: workers(tx)? })
@@ -109,41 +106,6 @@ pub fn collect(tx: &mut Tx<'_>) -> Result<QueueMetrics, StoreError> {
         unknown_effects: tx.fetch_one(unknown, params![])?,
         last_pos: run_event::last_pos(tx)?,
     })
-}
-
-/// Returns the number of events by kind, after position `after` and up to position `to`.
-pub fn events(tx: &mut Tx<'_>, after: u64, to: u64) -> Result<Vec<(String, u64)>, StoreError> {
-    let sql = "SELECT kind, count(*) FROM run_event WHERE pos > ?1 AND pos <= ?2 \
-               GROUP BY kind ORDER BY kind";
-    tx.fetch_all(sql, params![after, to])
-}
-
-/// Returns the usage of the runs that ended after position `after` and up to position `to`.
-pub fn ended_runs(tx: &mut Tx<'_>, after: u64, to: u64) -> Result<Vec<EndedRunUsage>, StoreError> {
-    let ends = DurableEventKind::ALL.iter().filter(|kind| kind.is_terminal());
-    let ends: Vec<String> = ends.map(|kind| format!("'{kind}'")).collect();
-    let sql = format!(
-        "SELECT run.agent, run.cost_micros, run.usage \
-         FROM run_event JOIN run ON run.id = run_event.run_id \
-         WHERE run_event.pos > ?1 AND run_event.pos <= ?2 AND run_event.kind IN ({})",
-        ends.join(", ")
-    );
-    tx.fetch_all(&sql, params![after, to])
-}
-
-/// Returns the waiting times in milliseconds of the claims after position `after` and up to position `to`. A waiting
-/// time starts with the previous event of the run or with its due time, whichever is later.
-pub fn claim_delays(tx: &mut Tx<'_>, after: u64, to: u64) -> Result<Vec<u64>, StoreError> {
-    // A due time after the claim belongs to a later wait.
-    let sql = format!(
-        "SELECT max(0, taken.at - max(before.at, \
-                      CASE WHEN run.not_before <= taken.at THEN run.not_before ELSE 0 END)) \
-               FROM run_event taken JOIN run ON run.id = taken.run_id \
-               JOIN run_event before ON before.run_id = taken.run_id AND before.seq = taken.seq - 1 \
-               WHERE taken.pos > ?1 AND taken.pos <= ?2 AND taken.kind = '{}'",
-        DurableEventKind::AttemptStarted
-    );
-    tx.fetch_all(&sql, params![after, to])
 }
 
 /// Counts the workers with a recent heartbeat.

@@ -14,7 +14,7 @@ use crate::options::{FaultInjector, FaultPoint};
 use crate::sqlite::Sqlite;
 use crate::sqlite::job::{JobResult, WriteJob};
 use crate::sqlite::write_queue::WriteReceiver;
-use crate::stats::Counters;
+use crate::stats::{ChangeCounts, Counters};
 use crate::transaction::tx::Attempt;
 use crate::{StoreError, Tx, Wakeup};
 
@@ -36,6 +36,7 @@ pub(crate) struct Writer {
 struct CommitGroup {
     jobs: Vec<Box<dyn WriteJob>>,
     wakeups: Vec<Wakeup>,
+    changes: ChangeCounts,
     /// Number of jobs whose changes are part of the commit.
     committed_jobs: usize,
 }
@@ -102,6 +103,7 @@ impl Writer {
         match result {
             JobResult::Commit => {
                 group.wakeups.append(&mut attempt.wakeups);
+                group.changes.append(attempt.changes);
                 group.committed_jobs += 1;
                 self.db.release()
             }
@@ -134,12 +136,16 @@ impl Writer {
 
     /// Replies to the jobs of a group, counts it, and after a commit sends its wake-ups to the bus.
     fn reply(&self, group: CommitGroup, outcome: Result<(), StoreError>) {
-        let CommitGroup { jobs, wakeups, committed_jobs } = group;
+        let CommitGroup { jobs, wakeups, changes, committed_jobs } = group;
         self.counters.record_group(
             jobs.len(),
             outcome.is_ok() && committed_jobs > 0,
             outcome.is_err(),
         );
+        if outcome.is_ok() {
+            // Before the replies, so that a caller finds its own changes in the counters.
+            self.counters.record_changes(changes);
+        }
         for job in jobs {
             job.reply(outcome.clone());
         }

@@ -5,8 +5,9 @@
 
 use std::ops::ControlFlow;
 
-use provost_core::{Env, Timestamp, TypedId};
+use provost_core::{Env, Timestamp, TypedId, Usage};
 
+use crate::stats::ChangeCounts;
 use crate::transaction::aggregate::RowKey;
 use crate::transaction::check::{Check, Fence, Statement};
 use crate::transaction::ids::DrawnIds;
@@ -34,6 +35,8 @@ pub(crate) struct Attempt {
     ids: DrawnIds,
     /// Wake-ups to send after the commit.
     pub(crate) wakeups: Vec<Wakeup>,
+    /// Changes to count after the commit.
+    pub(crate) changes: ChangeCounts,
     /// The rules that the attempt must follow; `None` if transactions are not checked.
     check: Option<Check>,
 }
@@ -41,7 +44,13 @@ pub(crate) struct Attempt {
 impl Attempt {
     /// Creates the first attempt of a job.
     pub(crate) fn new(env: &Env) -> Self {
-        Self { now: env.now(), ids: DrawnIds::new(env.clone()), wakeups: Vec::new(), check: None }
+        Self {
+            now: env.now(),
+            ids: DrawnIds::new(env.clone()),
+            wakeups: Vec::new(),
+            changes: ChangeCounts::default(),
+            check: None,
+        }
     }
 
     /// Enables the check.
@@ -53,7 +62,8 @@ impl Attempt {
     pub(crate) fn again(self) -> Self {
         let Self { now, mut ids, check, .. } = self;
         ids.rewind();
-        Self { now, ids, wakeups: Vec::new(), check: check.map(Check::again) }
+        let changes = ChangeCounts::default();
+        Self { now, ids, wakeups: Vec::new(), changes, check: check.map(Check::again) }
     }
 
     /// Returns an error if the attempt is checked and made fewer changes than the previous one.
@@ -89,6 +99,16 @@ impl<'a> Tx<'a> {
     /// Sends a wake-up after the commit. Wake-ups may be lost; receivers must read the database.
     pub fn wake(&mut self, wakeup: Wakeup) {
         self.attempt.wakeups.push(wakeup);
+    }
+
+    /// Counts an event of this kind after the commit.
+    pub(crate) fn count_event(&mut self, kind: &str) {
+        self.attempt.changes.event(kind);
+    }
+
+    /// Counts the end of a run after the commit.
+    pub fn count_ended_run(&mut self, agent: &str, cost_micros: u64, usage: Usage) {
+        self.attempt.changes.ended_run(agent, cost_micros, usage);
     }
 
     /// Executes a statement and returns the number of changed rows. Rows that it updates must be locked.

@@ -229,6 +229,7 @@ pub fn append_events(
         values.extend([run.to_value(), number(epoch), number(attempt)]);
         values.push(now.to_value());
         for event in events {
+            tx.count_event(event.kind);
             let (body, blob) = event.body.columns(tx)?;
             let [body, blob] = [body, blob].map(|text| text.map_or(Value::Null, str::to_value));
             values.extend([number(seq), event.kind.to_value()]);
