@@ -50,6 +50,17 @@ pub enum IdError {
     },
 }
 
+/// Returns the text form of an id with a prefix.
+fn id_text(prefix: &str, uuid: Uuid) -> String {
+    struct IdText<'a>(&'a str, Uuid);
+    impl fmt::Display for IdText<'_> {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            write_id(f, self.0, self.1)
+        }
+    }
+    IdText(prefix, uuid).to_string()
+}
+
 /// Writes the text form of an id.
 fn write_id(f: &mut fmt::Formatter<'_>, prefix: &str, uuid: Uuid) -> fmt::Result {
     write!(f, "{prefix}_")?;

@@ -7,6 +7,7 @@
 
 pub(crate) mod join;
 mod report;
+mod request;
 mod spawn;
 mod spawner;
 mod subagent;
@@ -15,7 +16,7 @@ mod wait;
 
 use std::sync::Arc;
 
-use provost_agent::subagent::{AgentPathSegment, ChildLifetime};
+use provost_agent::subagent::ChildLifetime;
 use provost_core::lifecycle::RunStatus;
 use provost_core::recovery::OutcomeCode;
 use provost_core::{Env, TaskId};
@@ -24,7 +25,6 @@ use provost_store::table::work::{run_join, task};
 use provost_store::{Store, Tx};
 use provost_tool::Tool;
 use serde::{Deserialize, Serialize};
-use serde_json::value::RawValue;
 
 pub(crate) use self::wait::wait_for_team;
 pub(crate) use crate::child::spawner::DurableChildSpawner;
@@ -106,43 +106,6 @@ impl SpawnOptions {
             Some(terms) => serde_json::from_str(terms)?,
             None => Self::default(),
         })
-    }
-}
-
-/// Fields of [`SpawnOptions`] that the end of a child needs. Parsed in the transaction of each end, so the path to the
-/// definition is not decoded.
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct EndedChildOptions<'a> {
-    notify: ParentNotification,
-    cleanup: ChildCleanup,
-    #[serde(borrow, rename = "birth")]
-    child_origin: Option<EndedChildOrigin<'a>>,
-}
-
-/// Fields of a child's origin that its end needs.
-#[derive(Deserialize)]
-struct EndedChildOrigin<'a> {
-    #[serde(default, rename = "queues")]
-    has_deferred_siblings: bool,
-    #[serde(borrow, rename = "place")]
-    agent_path: &'a RawValue,
-}
-
-impl<'a> EndedChildOptions<'a> {
-    /// Parses the options of a run. The default for a run without a parent.
-    fn of(run: &'a RunRow) -> Result<Self, EngineError> {
-        Ok(match &run.spawn {
-            Some(terms) => serde_json::from_str(terms)?,
-            None => Self::default(),
-        })
-    }
-
-    /// Returns the last segment of the path to the definition. `None` if the child cannot be a member of a team.
-    fn member(&self) -> Result<Option<AgentPathSegment>, EngineError> {
-        let place = self.child_origin.as_ref().map(|child_origin| child_origin.agent_path.get());
-        let Some(place) = place.filter(|place| place.contains("member")) else { return Ok(None) };
-        Ok(serde_json::from_str::<Vec<AgentPathSegment>>(place)?.pop())
     }
 }
 
@@ -253,14 +216,16 @@ pub(crate) fn cancel_descendants(tx: &mut Tx<'_>, task: TaskId) -> Result<(), En
 /// a run without a parent.
 pub(crate) fn notify_parent(tx: &mut Tx<'_>, child: &RunRow) -> Result<(), EngineError> {
     let Some(parent_id) = child.parent_run_id else { return Ok(()) };
-    let ties = EndedChildOptions::of(child)?;
-    let queues =
-        ties.child_origin.as_ref().is_some_and(|child_origin| child_origin.has_deferred_siblings);
-    if queues {
-        start_next_deferred_child(tx, child)?;
+    let options = SpawnOptions::of(child)?;
+    if let Some(origin) = &options.child_origin {
+        if origin.has_deferred_siblings {
+            start_next_deferred_child(tx, child)?;
+        }
+        if let Some((lead, name)) = origin.membership() {
+            team::member_ended(tx, child, lead, &name)?;
+        }
     }
-    team::member_ended(tx, child, ties.member()?.as_ref())?;
-    if ties.cleanup == ChildCleanup::Archive
+    if options.cleanup == ChildCleanup::Archive
         && let Some(mut task) = task::lock(tx, child.task_id)?
     {
         task.archived.get_or_insert(tx.now());
@@ -271,7 +236,7 @@ pub(crate) fn notify_parent(tx: &mut Tx<'_>, child: &RunRow) -> Result<(), Engin
     }
     // A parent that cancelled its children does not need to be notified of their ends.
     let by_parent = outcome(child)? == Some(OutcomeCode::CancelledByParent);
-    if by_parent || ties.notify == ParentNotification::Never {
+    if by_parent || options.notify == ParentNotification::Never {
         return Ok(());
     }
     let Some(parent) = run::get(tx, parent_id)? else { return Ok(()) };

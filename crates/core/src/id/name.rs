@@ -6,6 +6,7 @@ use std::str::FromStr;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::{RunId, SessionId, TypedId, id_text};
 use crate::lifecycle::RequestError;
 use crate::lifecycle::error::quoted;
 use crate::usage::limits::{NAMESPACE_CHARS_MAX, SESSION_CHARS_MAX};
@@ -80,6 +81,29 @@ name_type!(
     format!("use 1 to {SESSION_CHARS_MAX} visible ASCII characters, no spaces")
 );
 
+/// Reason for which a session belongs to a run. Selects the prefix of its name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RunSession {
+    /// The run is a child that answers once.
+    Child,
+    /// The run is the first one of a conversation that its parent can continue.
+    Conversation,
+    /// The session is a copy up to the fork point of the run.
+    Fork,
+}
+
+impl SessionName {
+    /// Returns the name of a session that belongs to a run. It has the digits of the run's id.
+    pub fn of_run(reason: RunSession, run: RunId) -> Self {
+        let prefix = match reason {
+            RunSession::Child => SessionId::PREFIX,
+            RunSession::Conversation => "talk",
+            RunSession::Fork => "fork",
+        };
+        Self(id_text(prefix, run.uuid()))
+    }
+}
+
 impl Default for Namespace {
     fn default() -> Self {
         Self("default".to_owned())
@@ -104,6 +128,7 @@ fn is_session_name(text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Env;
 
     #[test]
     fn a_namespace_is_a_short_lower_case_label() {
@@ -125,6 +150,22 @@ mod tests {
         }
         for bad in ["", "a b", "a\n", "é", &"x".repeat(201)] {
             assert!(bad.parse::<SessionName>().is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn a_session_of_a_run_has_the_digits_of_its_id() {
+        let run: RunId = Env::simulated(1).id();
+        let text = run.to_string();
+        let digits = text.strip_prefix("run_").unwrap();
+        for (reason, prefix) in [
+            (RunSession::Child, "ses"),
+            (RunSession::Conversation, "talk"),
+            (RunSession::Fork, "fork"),
+        ] {
+            let name = SessionName::of_run(reason, run);
+            assert_eq!(name.as_str(), format!("{prefix}_{digits}"));
+            assert_eq!(name.as_str().parse(), Ok(name.clone()));
         }
     }
 

@@ -1,13 +1,13 @@
 //! The tool `spawn_task`: starts a child run.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use provost_core::command::{InputProvenance, ProvenanceKind, TaskRequest};
 use provost_core::durable::{ChildStarted, DurableEvent};
-use provost_core::id::name::{Namespace, SessionName};
+use provost_core::id::name::{Namespace, RunSession, SessionName};
 use provost_core::lifecycle::RequestError;
 use provost_core::recovery::{EffectClass, child_run_id, child_task_id};
-use provost_core::{ContentPart, RunId, TaskId};
+use provost_core::{RunId, TaskId};
 use provost_failpoint::failpoint;
 use provost_store::Tx;
 use provost_store::table::work::run::{self, RunRow};
@@ -18,6 +18,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use super::request::ChildRequest;
 use super::{ChildCleanup, ChildLimits, ChildToolContext, ParentNotification, SpawnOptions};
 use crate::attempt::restore;
 use crate::error::EngineError;
@@ -132,8 +133,19 @@ impl SpawnContext {
         self.check_limits(tx, &parent)?;
         let namespace: Namespace = parse_column(&parent.namespace)?;
         let by = restore::requester(tx, &parent)?;
-        let command = TaskRequest { requested_by: by, ..self.command(tx, &parent, id)? };
-        command.validate()?;
+        let request = ChildRequest {
+            parent: &parent,
+            call_id: &self.call_id,
+            user: self.user.as_deref(),
+            requested_by: by.as_deref(),
+            message: &self.spawn.message,
+            agent: self.spawn.agent.as_deref().unwrap_or(&parent.agent),
+            session: self.session(tx, &parent, id)?,
+            timeout: self.spawn.timeout_s.map(Duration::from_secs),
+            label: self.spawn.label.clone(),
+            lane: None,
+        };
+        let command = request.into_task_request()?;
         let (notify, cleanup) = (self.spawn.notify, self.spawn.cleanup);
         let options = SpawnOptions { notify, cleanup, child_origin: None };
         let key = format!("spawn:{}:{}", parent.id, self.step);
@@ -190,39 +202,18 @@ impl SpawnContext {
         Ok(())
     }
 
-    /// Returns the task request of the child.
-    fn command(
+    /// Returns the session of the child.
+    fn session(
         &self,
         tx: &mut Tx<'_>,
         parent: &RunRow,
         id: RunId,
-    ) -> Result<TaskRequest, EngineError> {
-        let SpawnArgs { message, agent, label, timeout_s, mode, session, .. } = &self.spawn;
-        let session: SessionName = match session {
-            Some(session) => session_to_continue(tx, parent, session)?,
-            None => {
-                let kind = if *mode == SpawnMode::Session { "talk" } else { "ses" };
-                parse_column(&id.to_string().replacen("run", kind, 1))?
-            }
-        };
-        Ok(TaskRequest {
-            message: vec![ContentPart::text(message)],
-            agent: Some(agent.clone().unwrap_or_else(|| parent.agent.clone())),
-            session_id: Some(session),
-            timeout_ms: timeout_s.map(|seconds| seconds.saturating_mul(1000)),
-            label: label.clone(),
-            spawned_by: Some(format!("run:{}", parent.id)),
-            input_provenance: Some(InputProvenance {
-                kind: ProvenanceKind::InterSession,
-                source: Some(parent.session_id.clone()),
-                tool_call_id: Some(self.call_id.clone()),
-                correlation_id: Some(parent.id.to_string()),
-                ..InputProvenance::default()
-            }),
-            new_task: true,
-            user: self.user.clone(),
-            ..TaskRequest::default()
-        })
+    ) -> Result<SessionName, EngineError> {
+        match (&self.spawn.session, self.spawn.mode) {
+            (Some(session), _) => session_to_continue(tx, parent, session),
+            (None, SpawnMode::Session) => Ok(SessionName::of_run(RunSession::Conversation, id)),
+            (None, SpawnMode::Run) => Ok(SessionName::of_run(RunSession::Child, id)),
+        }
     }
 }
 

@@ -5,25 +5,24 @@
 
 use std::ops::Range;
 use std::sync::Arc;
-use std::time::Duration;
 
 use provost_agent::subagent::{
     AgentPath, AgentPathSegment, ChildLifetime, SpawnRequest, SpawnedChild,
 };
 use provost_agent::{Agent, ParentAgent};
-use provost_core::command::{InputProvenance, ProvenanceKind, TaskRequest};
+use provost_core::RunId;
 use provost_core::durable::{self, DurableEvent};
 use provost_core::execution_policy::ExecutionPolicy;
-use provost_core::id::name::{Namespace, SessionName};
+use provost_core::id::name::{Namespace, RunSession, SessionName};
 use provost_core::lifecycle::RequestError;
 use provost_core::recovery::{ChildIds, EffectKey, child_ids_of_call};
-use provost_core::{ContentPart, RunId};
 use provost_store::Tx;
 use provost_store::query::deferred_run;
 use provost_store::table::governance::agent;
 use provost_store::table::work::run::{self, ChildRunRow, RunRow};
 use serde::{Deserialize, Serialize};
 
+use super::request::ChildRequest;
 use super::{ChildCleanup, ParentNotification, SpawnOptions};
 use crate::agent::AgentRevision;
 use crate::attempt::restore;
@@ -81,14 +80,9 @@ impl ChildOrigin {
         Ok(SpawnOptions::of(run)?.child_origin)
     }
 
-    /// Returns the last segment of the path.
-    pub(crate) fn path_segment(&self) -> Option<&AgentPathSegment> {
-        self.agent_path.last()
-    }
-
     /// Returns the run of the team's lead and the member's name. `None` if the child is no member of a team.
     pub(crate) fn membership(&self) -> Option<(RunId, String)> {
-        match self.path_segment() {
+        match self.agent_path.last() {
             Some(AgentPathSegment::Member { name, .. }) => Some((self.parent, name.clone())),
             _ => None,
         }
@@ -224,71 +218,33 @@ impl SpawnBatch {
     ) -> Result<Vec<SpawnedChild>, EngineError> {
         let mut parent = lock_leased_run(tx, &self.lease)?;
         self.check_may_spawn(&parent)?;
-        let namespace: Namespace = parse_column(&parent.namespace)?;
-        let lane = self.lane();
-        let defaults = self.defaults(tx, &namespace, &parent, &lane)?;
+        let defaults = self.defaults(tx, &parent)?;
         let mut labels = self.labels(tx)?;
-        let by = restore::requester(tx, &parent)?;
         let mut free_slots = self.free_slots(tx)?;
         let mut started = Vec::with_capacity(requests.len());
         let mut events = Vec::with_capacity(requests.len());
         for request in &self.requests[requests] {
-            let ChildIds { run: id, task } =
-                child_ids_of_call(self.lease.run, &self.key, request.index);
-            if run::is_known(tx, id)? {
-                let row = run::get(tx, id)?.ok_or_else(|| EngineError::not_found("run", id))?;
-                self.check_parent(&row)?;
-                started.push(ChildName::of(&row.into())?.started(id));
+            let ids = child_ids_of_call(self.lease.run, &self.key, request.index);
+            if run::is_known(tx, ids.run)? {
+                started.push(self.existing(tx, ids.run)?);
                 continue;
             }
-            let child_origin = self.child_origin(request, &mut labels);
-            started.push(child_origin.name().started(id));
-            let child_origin = Some(child_origin);
-            let options = SpawnOptions {
-                notify: ParentNotification::Never,
-                cleanup: ChildCleanup::Keep,
-                child_origin,
+            let child = NewChild {
+                request,
+                ids,
+                origin: self.child_origin(request, &mut labels),
+                is_deferred: free_slots == 0,
             };
-            let is_deferred = free_slots == 0;
             free_slots = free_slots.saturating_sub(1);
-            let command = TaskRequest {
-                requested_by: by.clone(),
-                ..self.command(&parent, request, id, &lane)?
-            };
-            command.validate()?;
-            let encoded = EncodedMessage::new(&command, tx.now())?;
-            let new = NewTask {
-                namespace: &namespace,
-                ids: NewIds { run: id, task, ..NewIds::draw(tx, &command) },
-                // The id of the run makes a repetition harmless, so the input needs no key.
-                message: &IncomingMessage::new(&command, &encoded, /*key*/ ""),
-                parent: Some(ParentRun {
-                    task: parent.task_id,
-                    run: parent.id,
-                    step: self.step,
-                    depth: parent.depth,
-                    policy: defaults.ceiling.clone(),
-                    spawn: serde_json::to_string(&options)?,
-                    sibling: Some(SiblingPosition { index: request.index, is_deferred }),
-                }),
-            };
-            let agent = TaskAgent { revision: &defaults.revision, class: &defaults.class };
-            submit::insert_task(tx, &new, &agent, /*session*/ None)?;
-            events.push(DurableEvent::ChildStarted(durable::ChildStarted::OfCall {
-                run: id,
-                task,
-                agent: agent_name(request).to_owned(),
-                call_id: self.call_id.clone(),
-                index: request.index,
-                step: self.step,
-            }));
+            started.push(child.origin.name().started(child.ids.run));
+            events.push(self.insert(tx, &parent, &defaults, child)?);
         }
         event::append_events(tx, &mut parent, &events)?;
         parent.save(tx)?;
         Ok(started)
     }
 
-    /// Fails if the run is being cancelled or the depth is exhausted.
+    /// Checks that the parent is not being cancelled and that its depth allows children.
     fn check_may_spawn(&self, parent: &RunRow) -> Result<(), EngineError> {
         if parent.cancel_requested.is_some() {
             let problem = "the run is being cancelled";
@@ -303,6 +259,69 @@ impl SpawnBatch {
         Ok(())
     }
 
+    /// Returns a child that an earlier transaction has created.
+    fn existing(&self, tx: &mut Tx<'_>, id: RunId) -> Result<SpawnedChild, EngineError> {
+        let row = run::get(tx, id)?.ok_or_else(|| EngineError::not_found("run", id))?;
+        self.check_parent(&row)?;
+        Ok(ChildName::of(&row.into())?.started(id))
+    }
+
+    /// Inserts a child. Returns the event that reports it.
+    fn insert(
+        &self,
+        tx: &mut Tx<'_>,
+        parent: &RunRow,
+        defaults: &ChildDefaults,
+        child: NewChild<'_>,
+    ) -> Result<DurableEvent, EngineError> {
+        let NewChild { request, ids: ChildIds { run: id, task }, origin, is_deferred } = child;
+        let lane = self.lane();
+        let child_request = ChildRequest {
+            parent,
+            call_id: &self.call_id,
+            user: self.user.as_deref(),
+            requested_by: defaults.requested_by.as_deref(),
+            message: &request.task,
+            agent: &parent.agent,
+            session: SessionName::of_run(RunSession::Child, id),
+            timeout: request.timeout,
+            label: Some(format!("{}/{}", self.ancestors, agent_name(request))),
+            lane: Some(&lane),
+        };
+        let command = child_request.into_task_request()?;
+        let options = SpawnOptions {
+            notify: ParentNotification::Never,
+            cleanup: ChildCleanup::Keep,
+            child_origin: Some(origin),
+        };
+        let encoded = EncodedMessage::new(&command, tx.now())?;
+        let new = NewTask {
+            namespace: &defaults.namespace,
+            ids: NewIds { run: id, task, ..NewIds::draw(tx, &command) },
+            // The id of the run makes a repetition harmless, so the input needs no key.
+            message: &IncomingMessage::new(&command, &encoded, /*key*/ ""),
+            parent: Some(ParentRun {
+                task: parent.task_id,
+                run: parent.id,
+                step: self.step,
+                depth: parent.depth,
+                policy: defaults.ceiling.clone(),
+                spawn: serde_json::to_string(&options)?,
+                sibling: Some(SiblingPosition { index: request.index, is_deferred }),
+            }),
+        };
+        let agent = TaskAgent { revision: &defaults.revision, class: &defaults.class };
+        submit::insert_task(tx, &new, &agent, /*session*/ None)?;
+        Ok(DurableEvent::ChildStarted(durable::ChildStarted::OfCall {
+            run: id,
+            task,
+            agent: agent_name(request).to_owned(),
+            call_id: self.call_id.clone(),
+            index: request.index,
+            step: self.step,
+        }))
+    }
+
     /// Returns how many more children may start now.
     fn free_slots(&self, tx: &mut Tx<'_>) -> Result<usize, EngineError> {
         let Some(concurrency) = self.concurrency else { return Ok(usize::MAX) };
@@ -315,20 +334,16 @@ impl SpawnBatch {
     }
 
     /// Reads the agent revision of the parent. A child may never do more than its parent.
-    fn defaults(
-        &self,
-        tx: &mut Tx<'_>,
-        namespace: &Namespace,
-        parent: &RunRow,
-        lane: &str,
-    ) -> Result<ChildDefaults, EngineError> {
+    fn defaults(&self, tx: &mut Tx<'_>, parent: &RunRow) -> Result<ChildDefaults, EngineError> {
+        let namespace: Namespace = parse_column(&parent.namespace)?;
         let row = agent::get(tx, &parent.namespace, &parent.agent, parent.agent_revision)?;
         let missing = || EngineError::not_found("agent", &parent.agent);
         let revision = AgentRevision::from_row(row.ok_or_else(missing)?)?;
         let ceiling = policy(parent)?;
         let own = revision.policy(&[], Some(&ceiling))?;
-        let class = ClassAssignment::new(tx, namespace, &revision, Some(lane), &own)?;
-        Ok(ChildDefaults { revision, class, ceiling })
+        let class = ClassAssignment::new(tx, &namespace, &revision, Some(&self.lane()), &own)?;
+        let requested_by = restore::requester(tx, parent)?;
+        Ok(ChildDefaults { namespace, revision, class, ceiling, requested_by })
     }
 
     /// Returns the lane of the children. A parked parent's class must keep slots for them, so each depth has its own
@@ -377,45 +392,26 @@ impl SpawnBatch {
                 .is_some_and(|concurrency| self.requests.len() > concurrency),
         }
     }
-
-    /// Returns the task request of the child of a request.
-    fn command(
-        &self,
-        parent: &RunRow,
-        request: &SpawnRequest,
-        id: RunId,
-        lane: &str,
-    ) -> Result<TaskRequest, EngineError> {
-        let session: SessionName = parse_column(&id.to_string().replacen("run", "ses", 1))?;
-        let millis = |timeout: Duration| u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX);
-        Ok(TaskRequest {
-            message: vec![ContentPart::text(&request.task)],
-            lane: Some(lane.to_owned()),
-            agent: Some(parent.agent.clone()),
-            session_id: Some(session),
-            timeout_ms: request.timeout.map(millis),
-            label: Some(format!("{}/{}", self.ancestors, agent_name(request))),
-            spawned_by: Some(format!("run:{}", parent.id)),
-            input_provenance: Some(InputProvenance {
-                kind: ProvenanceKind::InterSession,
-                source: Some(parent.session_id.clone()),
-                tool_call_id: Some(self.call_id.clone()),
-                correlation_id: Some(parent.id.to_string()),
-                ..InputProvenance::default()
-            }),
-            new_task: true,
-            user: self.user.clone(),
-            ..TaskRequest::default()
-        })
-    }
 }
 
 /// Values that the children of one call share.
 struct ChildDefaults {
+    namespace: Namespace,
     revision: AgentRevision,
     class: ClassAssignment,
     /// Policy of the parent.
     ceiling: ExecutionPolicy,
+    /// Principal that requested the task of the parent.
+    requested_by: Option<String>,
+}
+
+/// A child to insert.
+struct NewChild<'a> {
+    request: &'a SpawnRequest,
+    ids: ChildIds,
+    origin: ChildOrigin,
+    /// True if another child must end before this one may start.
+    is_deferred: bool,
 }
 
 /// Returns the name of the agent of a request.

@@ -7,7 +7,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt;
-use provost_agent::subagent::AgentPathSegment;
 use provost_agent::team::{
     MemberOutcome, MemberStatus, TeamCommand, TeamError, TeamFuture, TeamMembership, TeamResponse,
     TeamState, TeamStore, TeamWait,
@@ -256,13 +255,9 @@ fn event_of(team: &str, response: &TeamResponse) -> Option<DurableEvent> {
 pub(crate) fn member_ended(
     tx: &mut Tx<'_>,
     child: &RunRow,
-    path_segment: Option<&AgentPathSegment>,
+    lead: RunId,
+    name: &str,
 ) -> Result<(), EngineError> {
-    let (Some(lead), Some(AgentPathSegment::Member { name, .. })) =
-        (child.parent_run_id, path_segment)
-    else {
-        return Ok(());
-    };
     let Some(mut state) = load(tx, lead)? else { return Ok(()) };
     let detail = child.detail.clone();
     let end = match parse_column::<RunStatus>(&child.status)? {
@@ -273,7 +268,7 @@ pub(crate) fn member_ended(
         RunStatus::Cancelled | RunStatus::Timeout => MemberOutcome::Stopped(detail),
         _ => MemberOutcome::Failed(detail.unwrap_or_else(|| "no reason was recorded".to_owned())),
     };
-    let finished = TeamCommand::MemberFinished { name: name.clone(), end };
+    let finished = TeamCommand::MemberFinished { name: name.to_owned(), end };
     // A team that ended with its lead records nothing more.
     apply_command(tx, lead, &mut state, None, finished)?.map(drop).unwrap_or_default();
     Ok(())

@@ -7,7 +7,7 @@
 use provost_core::command::TaskRequest;
 use provost_core::durable::{self, DurableEvent};
 use provost_core::hash::body_hash;
-use provost_core::id::name::Namespace;
+use provost_core::id::name::{Namespace, RunSession, SessionName};
 use provost_core::lifecycle::{InputOutcome, RequestError, StepKind, TaskState};
 use provost_core::scheduling::InputMode;
 use provost_core::{ContentPart, Env, RunId, TaskId};
@@ -255,9 +255,9 @@ fn copy_session(tx: &mut Tx<'_>, point: &ForkPoint) -> Result<SessionRow, Engine
     let entries = shared_entries(tx, origin, *entry_no)?;
     let missing = || EngineError::not_found("session", &origin.session_id);
     let old = session::get(tx, &origin.namespace, &origin.session_id)?.ok_or_else(missing)?;
-    let (id, now): (RunId, _) = (tx.id(), tx.now());
+    let now = tx.now();
     let new = SessionRow {
-        id: id.to_string().replacen("run", "fork", 1),
+        id: SessionName::of_run(RunSession::Fork, tx.id()).into(),
         key: None,
         revision: u64::from(!entries.is_empty()),
         next_entry: entries.len() as u64 + 1,
