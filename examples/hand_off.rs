@@ -1,30 +1,30 @@
 //! A front-desk agent hands the conversation off to a specialist, which later hands it back.
 
 use futures::StreamExt;
-use provost::agent::{DeferredAgent, Handoff, HistoryPolicy};
+use provost::agent::{Handoff, HistoryPolicy};
 use provost::testing::{ScriptedModel, call};
 use provost::{Agent, EventKind};
 use serde_json::json;
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    // Both agents refer to each other, so one reference is created before its agent.
-    let billing_ref = DeferredAgent::new("billing");
     let front_model = ScriptedModel::new()
         .tool_call("transfer_to_billing", json!({"reason": "a question about money"}))
         .text("Is there anything else?");
-    let front = Agent::builder("front", front_model)
-        .instructions("You welcome customers.")
-        .handoff(Handoff::to(&billing_ref, "Money questions").history(HistoryPolicy::LastN(8)))
-        .max_handoffs(4)
-        .build()?;
     let billing_model = ScriptedModel::new()
         .turn(call("transfer_to_front", json!({"reason": "done here"})).text("You owe nothing."));
-    let billing = Agent::builder("billing", billing_model)
-        .instructions("You know every bill.")
-        .handoff(Handoff::to(&front, "Everything else"))
-        .build()?;
-    billing_ref.set(&billing)?;
+    let front = Agent::builder("front", front_model)
+        .instructions("You welcome customers.")
+        .max_handoffs(4)
+        // Both agents refer to each other: the front desk owns the specialist.
+        .build_cyclic(|front, builder| {
+            let billing = Agent::builder("billing", billing_model)
+                .instructions("You know every bill.")
+                .handoff(Handoff::to(front, "Everything else"))
+                .build()?;
+            let questions = Handoff::to(&billing, "Money questions");
+            Ok(builder.handoff(questions.history(HistoryPolicy::LastN(8))))
+        })?;
 
     let mut run = front.run("What do I owe?").stream();
     while let Some(event) = run.next().await {

@@ -39,6 +39,9 @@ pub struct Agent<O = String> {
 /// The part of a definition that all runs of an agent share.
 #[derive(Clone)]
 pub(crate) struct AgentDefinition {
+    /// The definition from which this one was derived. Kept, because its agents may refer to it without owning it.
+    #[expect(dead_code, reason = "it only keeps the definition alive")]
+    pub(crate) origin: Option<Arc<AgentDefinition>>,
     pub(crate) name: Arc<str>,
     pub(crate) model: Arc<dyn ChatModel>,
     pub(crate) instructions: Instructions,
@@ -90,7 +93,7 @@ impl<O: Send + 'static> Agent<O> {
     /// Returns the same agent with another model, for tests and for comparing models.
     #[must_use]
     pub fn with_model(&self, model: impl ChatModel) -> Self {
-        let core = AgentDefinition { model: Arc::new(model), ..AgentDefinition::clone(&self.core) };
+        let core = AgentDefinition { model: Arc::new(model), ..self.core.derive(&self.core) };
         Self { core: Arc::new(core), decode: self.decode }
     }
 

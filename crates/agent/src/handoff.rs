@@ -23,7 +23,7 @@ use crate::subagent::{AgentRef, HookInheritance, erase_tool};
 pub(crate) const MAX_HANDOFFS_DEFAULT: u32 = 10;
 
 type Filter = dyn Fn(&[Arc<Message>]) -> Vec<Arc<Message>> + Send + Sync;
-type Check = dyn Fn(&AgentHandoff) -> HookDecision + Send + Sync;
+type HandoffCheck = dyn Fn(&AgentHandoff) -> HookDecision + Send + Sync;
 
 /// The part of the conversation that the next agent sees. The stored session stays complete.
 #[derive(Clone, Default)]
@@ -115,7 +115,7 @@ pub struct Handoff {
     pub(crate) description: String,
     pub(crate) history: HistoryPolicy,
     pub(crate) hooks: HookInheritance,
-    pub(crate) check: Option<Arc<Check>>,
+    pub(crate) check: Option<Arc<HandoffCheck>>,
 }
 
 impl Handoff {

@@ -38,5 +38,5 @@ pub use provost_tool::trace;
 pub use run::{LimitContext, LimitDecision};
 pub use run_builder::{ContextPreview, HostContext, ParentAgent, RunBuilder};
 pub use stream::RunStream;
-pub use subagent::{AgentRef, DeferredAgent, FanOut, HookInheritance, Subagent};
+pub use subagent::{AgentRef, FanOut, HookInheritance, Subagent};
 pub use team::Team;

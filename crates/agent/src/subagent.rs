@@ -21,8 +21,8 @@ use provost_tool::{Tool, ToolContext, ToolError};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub(crate) use crate::agent::reference::undefined_agent;
-pub use crate::agent::reference::{AgentRef, DeferredAgent, DeferredAgentError};
+pub use crate::agent::reference::AgentRef;
+pub(crate) use crate::agent::reference::missing_agent;
 pub(crate) use crate::subagent::path::Collaborators;
 pub use crate::subagent::path::{AgentPath, AgentPathSegment};
 pub(crate) use crate::subagent::spawner::ChildSpawnerHandle;

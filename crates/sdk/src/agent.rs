@@ -19,10 +19,8 @@
 //! - [`Team`]: a lead agent starts teammates, which share messages and a task board.
 //! - [`instructions`]: templates for the instructions of an agent.
 
-pub use provost_agent::subagent::DeferredAgentError;
 pub use provost_agent::team::{MailFuture, Mailbox, MemoryMailbox};
 pub use provost_agent::{
-    AgentRef, ContextPreview, DeferredAgent, FanOut, Handoff, HistoryPolicy, HookInheritance,
-    LimitContext, LimitDecision, RunHandleError, Subagent, SuspendedRunError, Team, UserInput,
-    instructions,
+    AgentRef, ContextPreview, FanOut, Handoff, HistoryPolicy, HookInheritance, LimitContext,
+    LimitDecision, RunHandleError, Subagent, SuspendedRunError, Team, UserInput, instructions,
 };

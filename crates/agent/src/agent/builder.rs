@@ -1,6 +1,6 @@
 //! The builder of agents.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use provost_core::text::first_chars;
 use provost_core::usage::limits::{NAME_CHARS_MAX, OUTPUT_RETRIES_DEFAULT, PARALLEL_TOOLS_DEFAULT};
@@ -15,6 +15,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Map;
 
 use crate::agent::output::{OutputSpec, parse};
+use crate::agent::reference::AgentRef;
 use crate::agent::{Agent, AgentDefinition};
 use crate::approval::ApprovalMode;
 use crate::context::ContextConfig;
@@ -37,6 +38,7 @@ pub struct AgentBuilder<O = String> {
 impl AgentBuilder {
     pub(crate) fn new(name: String, model: Arc<dyn ChatModel>) -> Self {
         let core = AgentDefinition {
+            origin: None,
             name: name.into(),
             model,
             instructions: Instructions::None,
@@ -286,7 +288,52 @@ impl<O: Send + 'static> AgentBuilder<O> {
     }
 
     /// Checks the definition and returns the agent. The error is the first one that any method of the builder found.
-    pub fn build(mut self) -> Result<Agent<O>, BuildError> {
+    pub fn build(self) -> Result<Agent<O>, BuildError> {
+        let Self { core, decode, .. } = self.checked()?;
+        Ok(Agent { core: Arc::new(core), decode })
+    }
+
+    /// Builds an agent whose handoffs lead back to it. `add` receives a reference to the agent and this builder; it
+    /// builds the other agents with the reference and adds them. The agent owns them, so keep it while they are in use.
+    ///
+    /// ```
+    /// # use provost_agent::{Agent, Handoff};
+    /// # use provost_model::ScriptedModel;
+    /// # fn model() -> ScriptedModel { ScriptedModel::new() }
+    /// let front = Agent::builder("front", model()).build_cyclic(|front, builder| {
+    ///     let back = Handoff::to(front, "All else");
+    ///     let billing = Agent::builder("billing", model()).handoff(back).build()?;
+    ///     Ok(builder.handoff(Handoff::to(&billing, "Money questions")))
+    /// })?;
+    /// # assert_eq!(front.name(), "front");
+    /// # Ok::<(), provost_agent::BuildError>(())
+    /// ```
+    pub fn build_cyclic(
+        self,
+        add: impl FnOnce(&AgentRef, Self) -> Result<Self, BuildError>,
+    ) -> Result<Agent<O>, BuildError> {
+        let mut problem = None;
+        let (unfinished, mut decode) = (self.core.clone(), self.decode);
+        let core = Arc::new_cyclic(|core| {
+            let owner = AgentRef::owner(Arc::clone(&unfinished.name), Weak::clone(core));
+            match add(&owner, self).and_then(Self::checked) {
+                Ok(builder) => {
+                    decode = builder.decode;
+                    builder.core
+                }
+                Err(error) => {
+                    problem = Some(error);
+                    unfinished
+                }
+            }
+        });
+        match problem {
+            Some(problem) => Err(problem),
+            None => Ok(Agent { core, decode }),
+        }
+    }
+
+    fn checked(mut self) -> Result<Self, BuildError> {
         if let Some(problem) = self.problem.take() {
             return Err(problem);
         }
@@ -295,7 +342,7 @@ impl<O: Send + 'static> AgentBuilder<O> {
         if self.core.parallel_tools == 0 {
             return Err(BuildError::Setting("max_parallel_tools must be at least 1".to_owned()));
         }
-        Ok(Agent { core: Arc::new(self.core), decode: self.decode })
+        Ok(self)
     }
 
     fn add_tools(&mut self, tools: Result<Vec<Arc<dyn Tool>>, BuildError>) {

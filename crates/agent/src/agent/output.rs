@@ -13,14 +13,14 @@ use crate::run::OutputMode;
 /// The tool that returns the output, for models without native structured output.
 const OUTPUT_TOOL: &str = "final_answer";
 
-type Check = dyn Fn(&str) -> Result<(), String> + Send + Sync;
+type OutputCheck = dyn Fn(&str) -> Result<(), String> + Send + Sync;
 
 /// The type that an output must have.
 #[derive(Clone)]
 pub(crate) struct OutputSpec {
     pub(crate) schema: Arc<OutputSchema>,
     pub(crate) tool: Arc<ToolDefinition>,
-    checks: Vec<Arc<Check>>,
+    checks: Vec<Arc<OutputCheck>>,
 }
 
 impl OutputSpec {

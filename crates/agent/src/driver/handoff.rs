@@ -12,7 +12,7 @@ use crate::handoff::Handoff;
 use crate::hook::HookDecision;
 use crate::journal::Effect;
 use crate::run::{HandoffApplied, JournalEntry, TRANSFER_PREFIX, tool_name_part};
-use crate::subagent::undefined_agent;
+use crate::subagent::missing_agent;
 
 impl Driver {
     pub(super) async fn handoff(&mut self, to: &str) -> Result<(), Error> {
@@ -64,7 +64,7 @@ impl DriverContext {
         };
         let agent = &target.agent;
         let Some(core) = agent.core() else {
-            return Err(undefined_agent(agent));
+            return Err(missing_agent(agent));
         };
         let mut needs = core.tools.iter().flat_map(|tool| &tool.spec().deps);
         if let Some(dep) = needs.find(|dep| !self.deps.has(dep)) {

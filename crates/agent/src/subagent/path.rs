@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{FanOut, HookInheritance, SpawnRequest, Subagent};
 use crate::agent::AgentDefinition;
-use crate::agent::reference::undefined_agent;
+use crate::agent::reference::missing_agent;
 use crate::handoff::Handoff;
 use crate::instructions::Instructions;
 use crate::team::{LEAD, Mailbox, Team, nested_team_message, shared_tools};
@@ -106,6 +106,11 @@ pub(crate) struct ResolvedAgent {
 }
 
 impl AgentDefinition {
+    /// Returns a copy of this definition that keeps `origin`, under which it was found.
+    pub(crate) fn derive(&self, origin: &Arc<Self>) -> Self {
+        Self { origin: Some(Arc::clone(origin)), ..self.clone() }
+    }
+
     /// Resolves the definition at a path below this one. An error names the missing agent, tool or template.
     pub(crate) fn resolve(
         self: &Arc<Self>,
@@ -135,7 +140,7 @@ impl AgentDefinition {
             };
             // The policy of an agent applies to all agents below it.
             let guard = core.guard.inherit_from(&current.guard);
-            current = Arc::new(Self { hooks, guard, ..Self::clone(&core) });
+            current = Arc::new(Self { hooks, guard, ..core.derive(&current) });
         }
         Ok(current)
     }
@@ -168,7 +173,7 @@ impl AgentDefinition {
                 return self.member(name, template.as_deref(), instructions.as_deref());
             }
         };
-        let core = agent.core().ok_or_else(|| undefined_agent(agent))?;
+        let core = agent.core().ok_or_else(|| missing_agent(agent))?;
         Ok(ResolvedAgent { core, hooks })
     }
 
@@ -186,7 +191,7 @@ impl AgentDefinition {
             Some(template) => {
                 let missing = || format!("no template is named `{template}`");
                 let agent = team.find_template(template).ok_or_else(missing)?;
-                AgentDefinition::clone(&*agent.core().ok_or_else(|| undefined_agent(agent))?)
+                agent.core().ok_or_else(|| missing_agent(agent))?.derive(self)
             }
             None => AgentDefinition {
                 instructions: Instructions::Text(match instructions {
@@ -201,7 +206,7 @@ impl AgentDefinition {
                 hooks: Vec::new(),
                 family: Arc::default(),
                 session_store: None,
-                ..AgentDefinition::clone(self)
+                ..self.derive(self)
             },
         };
         if core.family.team.is_some() {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use provost_agent::hook::HookDecision;
-use provost_agent::{Agent, DeferredAgent, Handoff, HistoryPolicy};
+use provost_agent::{Agent, Handoff, HistoryPolicy};
 use provost_core::{EventKind, Message, Role};
 use provost_model::{ScriptedModel, call, calls, text};
 use provost_tool::{DependencyType, ToolError, tool_fn};
@@ -76,19 +76,56 @@ async fn s147_a_hand_off_is_told_and_then_the_targets_answer() {
 
 #[tokio::test]
 async fn s151_agents_that_hand_over_to_each_other_come_to_an_end() {
-    let slot = DeferredAgent::new("b");
     let to = |agent: &str| call(format!("transfer_to_{agent}"), json!({}));
     let a_model = ScriptedModel::new().turn(to("b")).turn(to("b")).turn(text("a ends it"));
     let b_model = ScriptedModel::new().turn(to("a")).turn(to("a"));
-    let a = Agent::builder("a", a_model)
-        .handoff(Handoff::to(&slot, "b"))
-        .max_handoffs(4)
-        .build()
-        .unwrap();
-    let b = Agent::builder("b", b_model).handoff(Handoff::to(&a, "a")).build().unwrap();
-    slot.set(&b).unwrap();
+    let a = Agent::builder("a", a_model).max_handoffs(4).build_cyclic(|a, builder| {
+        let b = Agent::builder("b", b_model).handoff(Handoff::to(a, "a")).build()?;
+        Ok(builder.handoff(Handoff::to(&b, "b")))
+    });
+    let a = a.unwrap();
     let result = a.run("go").await.unwrap();
     assert_eq!((result.output.as_str(), result.agent.as_str()), ("a ends it", "a"));
+}
+
+#[tokio::test]
+async fn agents_in_a_cycle_are_freed_with_their_owner() {
+    let marker = Arc::new(());
+    let held = Arc::clone(&marker);
+    let model = ScriptedModel::new().turn(transfer("b")).turn(text("a ends it"));
+    let b_model = ScriptedModel::new().turn(transfer("a"));
+    let mut b = None;
+    let a = Agent::builder("a", model).build_cyclic(|a, builder| {
+        let hold = tool_fn("hold", "Holds", move |_cx, _args: Say| {
+            let held = Arc::clone(&held);
+            async move { Ok::<_, ToolError>(format!("{held:?}")) }
+        });
+        let back = Handoff::to(a, "a");
+        let built = Agent::builder("b", b_model).tool(hold.unwrap()).handoff(back).build()?;
+        Ok(builder.handoff(Handoff::to(&*b.insert(built), "b")))
+    });
+    let a = a.unwrap();
+    drop(b);
+    let run = a.run("go");
+    // The run keeps the agent, also while `b` has the conversation.
+    drop(a);
+    assert_eq!(run.await.unwrap().output, "a ends it");
+    assert_eq!(Arc::strong_count(&marker), 1);
+}
+
+#[tokio::test]
+async fn an_agent_whose_owner_is_gone_cannot_hand_off_to_it() {
+    let above = ScriptedModel::new().turn(transfer("owner")).turn(text("mine"));
+    let mut inner = None;
+    let owner = Agent::builder("owner", ScriptedModel::new()).build_cyclic(|owner, builder| {
+        let back = Handoff::to(owner, "All else");
+        let built = Agent::builder("inner", above.clone()).handoff(back).build()?;
+        Ok(builder.handoff(Handoff::to(&*inner.insert(built), "inner")))
+    });
+    drop(owner.unwrap());
+    let result = inner.unwrap().run("go").await.unwrap();
+    assert_eq!((result.output.as_str(), result.agent.as_str()), ("mine", "inner"));
+    assert!(told(&above, 1).contains("`owner` no longer exists"), "{}", told(&above, 1));
 }
 
 #[tokio::test]

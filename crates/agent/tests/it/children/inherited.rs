@@ -80,11 +80,11 @@ async fn a_childs_question_reaches_whoever_answers_for_its_parent_with_the_real_
     let note = Arc::clone(&asked);
     let agent = lead(&above, &careful(&below, &count));
     let run = agent.run("go").approvals(ApprovalMode::callback(move |request| {
-        note.lock().unwrap().push(request.call.name);
+        note.lock().push(request.call.name);
         async { Ok(ApprovalDecision::Approve) }
     }));
     run.await.unwrap();
-    assert_eq!(*asked.lock().unwrap(), ["echo"]);
+    assert_eq!(*asked.lock(), ["echo"]);
     assert_eq!(
         (count.load(std::sync::atomic::Ordering::SeqCst), told(&above, 1).as_str()),
         (1, "it is done")
