@@ -151,6 +151,7 @@ fn context(call: &ToolCall) -> ToolContext {
         deps: Deps::default(),
         state: State::default(),
         callbacks: Arc::new(NoCallbacks),
+        redact: None,
     })
 }
 

@@ -172,6 +172,7 @@ pub(crate) async fn call_under(
         deps: Deps::default(),
         state: State::default(),
         callbacks: Arc::new(NoCallbacks),
+        redact: guard.redactor().cloned(),
     });
     match guard.check(tool, &call, /*approved*/ true) {
         GuardDecision::Allow(permit) => guard.run(permit, cx).await,

@@ -25,7 +25,7 @@ use url::Url;
 use crate::limits::{
     CANCEL_TIMEOUT, CARD_BYTES_MAX, CARD_TTL, CARDS_MAX, TASK_POLL_DEFAULT, TASK_POLL_MAX,
 };
-use crate::transport::client::{self, CallContext, ToolHttpClient};
+use crate::transport::client::{self, AttemptContext, ToolHttpClient};
 use crate::transport::error::{self, DETAIL_OUTCOME, OUTCOME_UNKNOWN};
 use crate::transport::excerpt::ErrorExcerpt;
 use protocol::{Card, Interface, Message, SendMessageResult, State, Task};
@@ -74,7 +74,7 @@ impl ToolRuntime for A2aRuntime {
         attempt: ToolInvocation,
     ) -> BoxFuture<'static, Result<ToolOutput, ToolContractError>> {
         let runtime = self.clone();
-        let call = CallContext::from_invocation(&attempt);
+        let call = AttemptContext::from_invocation(&attempt);
         async move { call.with_deadline(Box::pin(runtime.send_and_wait(&call, &attempt))).await }
             .boxed()
     }
@@ -83,7 +83,7 @@ impl ToolRuntime for A2aRuntime {
 impl A2aRuntime {
     async fn send_and_wait(
         &self,
-        call: &CallContext,
+        call: &AttemptContext,
         attempt: &ToolInvocation,
     ) -> Result<ToolOutput, ToolContractError> {
         let interface = self.interface(call).await?;
@@ -110,7 +110,7 @@ impl A2aRuntime {
     }
 
     /// Returns the interface of the agent from its card.
-    async fn interface(&self, call: &CallContext) -> Result<Interface, ToolContractError> {
+    async fn interface(&self, call: &AttemptContext) -> Result<Interface, ToolContractError> {
         let url = card_url(&call.tool)?;
         let call = &call.read_only();
         if let Some(interface) = self.cached_interface(&url) {
@@ -345,7 +345,7 @@ fn select_interface(
 #[derive(Clone)]
 struct A2aClient {
     client: ToolHttpClient,
-    call: CallContext,
+    call: AttemptContext,
     url: Url,
     tenant: String,
 }
@@ -353,7 +353,7 @@ struct A2aClient {
 impl A2aClient {
     fn new(
         runtime: &A2aRuntime,
-        call: &CallContext,
+        call: &AttemptContext,
         interface: &Interface,
     ) -> Result<Self, ToolContractError> {
         let url = Url::parse(&interface.url).map_err(|error| malformed(&call.excerpt, &error))?;

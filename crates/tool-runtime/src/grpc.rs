@@ -37,7 +37,7 @@ pub use message::{
 use crate::http::envelope::response_output;
 use crate::limits::{ANSWER_BYTES_MAX, REQUEST_BYTES_MAX};
 use crate::transport::client::{
-    ATTEMPT_HEADER, CallContext, REQUEST_ID_HEADER, ToolHttpClient, traceparent,
+    ATTEMPT_HEADER, AttemptContext, REQUEST_ID_HEADER, ToolHttpClient, traceparent,
 };
 use crate::transport::error;
 use channel::{Channels, EndpointKey};
@@ -63,9 +63,9 @@ type BoxError = Box<dyn std::error::Error + Send + Sync>;
 /// An endpoint is `host:port`, optionally prefixed with `grpcs://`. A path names another service with the same method,
 /// such as `grpcs://tools.example:443/acme.tool.v1.ToolService`.
 #[derive(Clone)]
-pub struct GrpcRuntime(Arc<Inner>);
+pub struct GrpcRuntime(Arc<GrpcInner>);
 
-struct Inner {
+struct GrpcInner {
     client: ToolHttpClient,
     channels: Channels,
 }
@@ -74,7 +74,7 @@ impl GrpcRuntime {
     /// Creates a runtime with the network policy and the trusted certificates of these clients.
     pub fn new(client: ToolHttpClient) -> Self {
         let channels = Channels::new(&client);
-        Self(Arc::new(Inner { client, channels }))
+        Self(Arc::new(GrpcInner { client, channels }))
     }
 }
 
@@ -92,14 +92,14 @@ impl ToolRuntime for GrpcRuntime {
         attempt: ToolInvocation,
     ) -> BoxFuture<'static, Result<ToolOutput, ToolContractError>> {
         let runtime = Arc::clone(&self.0);
-        let call = CallContext::from_invocation(&attempt);
+        let call = AttemptContext::from_invocation(&attempt);
         async move { call.with_deadline(runtime.exchange(&call)).await }.boxed()
     }
 }
 
-impl Inner {
+impl GrpcInner {
     /// Returns the endpoint and the method of a tool, if the network policy allows it.
-    fn target(&self, tool: &ToolResource) -> Result<Target, ToolContractError> {
+    fn target(&self, tool: &ToolResource) -> Result<GrpcTarget, ToolContractError> {
         self.client.check_network_policy(tool)?;
         let target = target(tool)?;
         if target.endpoint.plaintext && !self.client.options(false).policy.plain_http {
@@ -114,8 +114,8 @@ impl Inner {
         Ok(target)
     }
 
-    async fn exchange(&self, call: &CallContext) -> Result<ToolOutput, ToolContractError> {
-        let Target { endpoint, path } = self.target(&call.tool)?;
+    async fn exchange(&self, call: &AttemptContext) -> Result<ToolOutput, ToolContractError> {
+        let GrpcTarget { endpoint, path } = self.target(&call.tool)?;
         let (channel, origin) = (self.channels.get(&endpoint)?, endpoint.uri()?);
         let mut envelope = ToolRequest::clone(&call.request);
         ToolType::Grpc.as_str().clone_into(&mut envelope.runtime.mode);
@@ -143,7 +143,7 @@ impl Inner {
 
 /// Endpoint and method of a tool.
 #[derive(Debug)]
-struct Target {
+struct GrpcTarget {
     endpoint: EndpointKey,
     path: PathAndQuery,
 }
@@ -156,7 +156,7 @@ struct Method {
 
 /// Makes one call.
 async fn unary<S, C>(
-    call: &CallContext,
+    call: &AttemptContext,
     channel: S,
     method: Method,
     codec: C,
@@ -185,7 +185,7 @@ where
 }
 
 /// Returns the metadata of a call: credentials, request id, attempt and trace.
-fn metadata(call: &CallContext) -> Result<MetadataMap, ToolContractError> {
+fn metadata(call: &AttemptContext) -> Result<MetadataMap, ToolContractError> {
     let mut headers = HeaderMap::with_capacity(METADATA_CAPACITY);
     let mut set = |name: &'static str, value: Option<HeaderValue>| {
         if let Some(value) = value {
@@ -211,7 +211,7 @@ fn timeout(deadline: Instant) -> String {
 }
 
 /// Parses the endpoint and the method of a tool.
-fn target(tool: &ToolResource) -> Result<Target, ToolContractError> {
+fn target(tool: &ToolResource) -> Result<GrpcTarget, ToolContractError> {
     let invalid = |problem: &str| {
         let message = format!("the endpoint of tool `{}` {problem}", tool.name);
         error::invalid_definition(message).detail("field", "endpoint")
@@ -254,7 +254,7 @@ fn target(tool: &ToolResource) -> Result<Target, ToolContractError> {
     let path = path
         .parse()
         .map_err(|error| invalid(&format!("contains an invalid method name: {error}")))?;
-    Ok(Target { endpoint, path })
+    Ok(GrpcTarget { endpoint, path })
 }
 
 #[cfg(test)]

@@ -23,7 +23,7 @@ use url::Url;
 
 use crate::http::envelope::read_envelope;
 use crate::limits;
-use crate::transport::client::{self, CallContext, ToolHttpClient};
+use crate::transport::client::{self, AttemptContext, ToolHttpClient};
 use crate::transport::error;
 use template::Escape;
 
@@ -75,7 +75,7 @@ impl ToolRuntime for HttpRuntime {
         attempt: ToolInvocation,
     ) -> BoxFuture<'static, Result<ToolOutput, ToolContractError>> {
         let client = self.client.clone();
-        let call = CallContext::from_invocation(&attempt);
+        let call = AttemptContext::from_invocation(&attempt);
         async move {
             let request = request(&call, &attempt.arguments, &attempt.effect_key)?;
             call.with_deadline(exchange(&client, &call, request)).await
@@ -86,7 +86,7 @@ impl ToolRuntime for HttpRuntime {
 
 async fn exchange(
     client: &ToolHttpClient,
-    call: &CallContext,
+    call: &AttemptContext,
     request: NetRequest,
 ) -> Result<ToolOutput, ToolContractError> {
     let url = request.url.clone();
@@ -108,7 +108,7 @@ async fn exchange(
 
 /// Builds the request of a call.
 fn request(
-    call: &CallContext,
+    call: &AttemptContext,
     arguments: &Value,
     effect_key: &str,
 ) -> Result<NetRequest, ToolContractError> {

@@ -23,7 +23,7 @@ use serde_json::Value;
 
 pub use allow_list::{CommandAllowList, StdioServer};
 
-use crate::transport::client::{CallContext, traceparent};
+use crate::transport::client::{AttemptContext, traceparent};
 use crate::transport::error::{self, DETAIL_RETRY_AFTER};
 
 /// Tool runtime for tools of type `mcp`.
@@ -128,7 +128,7 @@ impl McpRuntime {
     fn tools(
         &self,
         registered: RegisteredServer,
-        call: &CallContext,
+        call: &AttemptContext,
     ) -> Result<McpToolset, ToolContractError> {
         if call.credentials.headers.is_empty() {
             return Ok(registered.tools);
@@ -176,7 +176,7 @@ impl ToolRuntime for McpRuntime {
         &self,
         attempt: ToolInvocation,
     ) -> BoxFuture<'static, Result<ToolOutput, ToolContractError>> {
-        let call = CallContext::from_invocation(&attempt);
+        let call = AttemptContext::from_invocation(&attempt);
         let found = self
             .server(&attempt.tool, &attempt.request.namespace)
             .and_then(|(registered, reference)| Ok((self.tools(registered, &call)?, reference)));
@@ -198,7 +198,7 @@ impl ToolRuntime for McpRuntime {
 }
 
 /// Converts a result that reports a failure into an error.
-fn outcome(call: &CallContext, output: ToolOutput) -> Result<ToolOutput, ToolContractError> {
+fn outcome(call: &AttemptContext, output: ToolOutput) -> Result<ToolOutput, ToolContractError> {
     if !output.is_error {
         return Ok(output);
     }
@@ -206,7 +206,7 @@ fn outcome(call: &CallContext, output: ToolOutput) -> Result<ToolOutput, ToolCon
     Err(ToolContractError::final_failure(format!("the tool failed: {text}")))
 }
 
-fn failed(call: &CallContext, error: &Error) -> ToolContractError {
+fn failed(call: &AttemptContext, error: &Error) -> ToolContractError {
     let message = call.excerpt.text(&error.to_string());
     match error {
         Error::Definition { .. } => error::invalid_definition(message),
@@ -242,7 +242,7 @@ fn failed(call: &CallContext, error: &Error) -> ToolContractError {
 const INVALID_PARAMS: i32 = -32602;
 
 /// Creates the tool context of a call, with its progress callback and cancellation.
-fn context(call: &CallContext, attempt: &ToolInvocation) -> ToolContext {
+fn context(call: &AttemptContext, attempt: &ToolInvocation) -> ToolContext {
     let run_id: RunId = Env::system().id();
     let mut deps = Deps::default();
     if let Some(parent) = traceparent(&call.request) {
@@ -261,6 +261,7 @@ fn context(call: &CallContext, attempt: &ToolInvocation) -> ToolContext {
         deps,
         state: State::default(),
         callbacks: Arc::new(ProgressForwarder(Arc::clone(&attempt.progress))),
+        redact: attempt.redact.clone(),
     })
 }
 

@@ -26,7 +26,7 @@ use crate::http::template::{self, Escape};
 use crate::limits::{ANSWER_BYTES_MAX, FAILURE_BYTES_MAX};
 use crate::mcp::CommandAllowList;
 use crate::sandbox::{Sandbox, SandboxRequest};
-use crate::transport::client::CallContext;
+use crate::transport::client::AttemptContext;
 use crate::transport::error;
 
 /// Options of the process runtime.
@@ -94,7 +94,7 @@ impl ToolRuntime for ProcessRuntime {
     ) -> BoxFuture<'static, Result<ToolOutput, ToolContractError>> {
         let runtime = self.clone();
         async move {
-            let call = CallContext::from_invocation(&attempt);
+            let call = AttemptContext::from_invocation(&attempt);
             call.with_deadline(runtime.run(&attempt, &call)).await
         }
         .boxed()
@@ -149,7 +149,7 @@ impl ProcessRuntime {
     async fn run(
         &self,
         attempt: &ToolInvocation,
-        call: &CallContext,
+        call: &AttemptContext,
     ) -> Result<ToolOutput, ToolContractError> {
         let spec = spec(&attempt.tool)?;
         self.options.commands.check(&spec.command)?;
@@ -232,7 +232,7 @@ fn arguments(spec: &CliSpec, attempt: &ToolInvocation) -> Result<Vec<String>, To
 
 fn interpret_exit(
     spec: &CliSpec,
-    call: &CallContext,
+    call: &AttemptContext,
     exit: &ExitInfo,
     output: &[u8],
     stderr: &[u8],

@@ -5,7 +5,7 @@ pub(crate) mod deps;
 pub(crate) mod run_context;
 pub(crate) mod state;
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use futures::future::BoxFuture;
 use provost_core::recovery::EffectKey;
@@ -63,8 +63,6 @@ pub struct ToolContext(Arc<Inner>);
 struct Inner {
     parts: ToolContextParts,
     pause_clock: PauseClock,
-    /// Removes secrets from text that leaves the tool while it runs. The guard sets it.
-    redact: OnceLock<Arc<dyn Redact>>,
 }
 
 /// Fields of a [`ToolContext`].
@@ -93,12 +91,15 @@ pub struct ToolContextParts {
     pub state: State,
     /// Callbacks into the run.
     pub callbacks: Arc<dyn RunCallbacks>,
+    /// Removes secrets from text that leaves the tool while it runs: the redactor of the guard that runs the call.
+    /// `None` only if that guard has none.
+    pub redact: Option<Arc<dyn Redact>>,
 }
 
 impl ToolContext {
     /// Creates a context from its fields.
     pub fn new(parts: ToolContextParts) -> Self {
-        Self(Arc::new(Inner { parts, pause_clock: PauseClock::default(), redact: OnceLock::new() }))
+        Self(Arc::new(Inner { parts, pause_clock: PauseClock::default() }))
     }
 
     /// Returns the id of the run.
@@ -211,23 +212,18 @@ impl ToolContext {
     /// Returns the redactor of the run. Tools that truncate or store output must use it first, because the guard only
     /// sees the remaining text.
     pub fn redactor(&self) -> Option<&Arc<dyn Redact>> {
-        self.0.redact.get()
-    }
-
-    /// Removes secrets from all text that the tool emits from now on.
-    pub(crate) fn redact_with(&self, redact: &Arc<dyn Redact>) {
-        self.0.redact.get_or_init(|| Arc::clone(redact));
+        self.0.parts.redact.as_ref()
     }
 
     fn redact_text(&self, text: &mut String) {
-        if let Some(redact) = self.0.redact.get() {
+        if let Some(redact) = self.redactor() {
             redact.redact_string(text);
         }
     }
 
     async fn ask(&self, mut hint: String, mut payload: Option<Value>) -> Result<(), ToolError> {
         self.redact_text(&mut hint);
-        if let (Some(redact), Some(payload)) = (self.0.redact.get(), &mut payload) {
+        if let (Some(redact), Some(payload)) = (self.redactor(), &mut payload) {
             redact.redact_json(payload);
         }
         check_question(&hint, payload.as_ref())?;

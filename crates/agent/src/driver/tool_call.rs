@@ -185,6 +185,7 @@ impl DriverContext {
         // Cancelled when the call ends in any way, so that everything the tool started stops with it.
         let cancel = self.control.cancel.child_token();
         let _ends_with_the_call = cancel.clone().drop_guard();
+        let guard = self.guard().await;
         let tool_cx = ToolContext::new(ToolContextParts {
             run_id: self.run_id,
             agent: Arc::clone(&self.agent),
@@ -198,9 +199,10 @@ impl DriverContext {
             deps: self.deps.clone(),
             state: self.state.clone(),
             callbacks: Arc::new(ToolCallbacks::new(self, call, context)),
+            redact: guard.redactor().cloned(),
         });
         let span = telemetry::execute_tool(self, tool.spec(), call);
-        let result = self.guard().await.run(permit, tool_cx).instrument(span.clone()).await;
+        let result = guard.run(permit, tool_cx).instrument(span.clone()).await;
         telemetry::close_tool(&span, &result);
         match result {
             Ok(output) if output.is_error => ToolExecution::Failed(output),

@@ -79,6 +79,7 @@ impl Caller {
             deps: self.deps.clone(),
             state: State::default(),
             callbacks: Arc::clone(&self.watcher) as Arc<dyn RunCallbacks>,
+            redact: None,
         })
     }
 

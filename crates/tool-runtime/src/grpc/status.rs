@@ -9,7 +9,7 @@ use provost_net::NetError;
 use tonic::{Code, Status};
 
 use crate::limits::RETRY_AFTER_MAX;
-use crate::transport::client::CallContext;
+use crate::transport::client::AttemptContext;
 use crate::transport::error::{self, DETAIL_RETRY_AFTER};
 
 /// Tolerance before the deadline, because the server may observe the deadline earlier.
@@ -18,7 +18,7 @@ const DEADLINE_SLACK: Duration = Duration::from_millis(50);
 const PUSHBACK: &str = "grpc-retry-pushback-ms";
 
 /// Converts an error status. A request that could not be sent results in its network error.
-pub(crate) fn of(call: &CallContext, status: &Status) -> ToolContractError {
+pub(crate) fn of(call: &AttemptContext, status: &Status) -> ToolContractError {
     if let Some(error) = network_error(call, status) {
         return call.transport_error(&error);
     }
@@ -68,7 +68,7 @@ fn may_have_executed(code: Code) -> bool {
 }
 
 /// Returns the network error that caused a status. `None` if the service returned the status.
-fn network_error(call: &CallContext, status: &Status) -> Option<NetError> {
+fn network_error(call: &AttemptContext, status: &Status) -> Option<NetError> {
     let mut cause = status.source();
     while let Some(error) = cause {
         if let Some(error) = error.downcast_ref::<NetError>() {

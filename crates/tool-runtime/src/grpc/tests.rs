@@ -24,7 +24,7 @@ fn tool(endpoint: &str, plaintext: bool) -> ToolResource {
 fn endpoints_say_where_and_which_service() {
     let of = |endpoint: &str, plaintext| {
         target(&tool(endpoint, plaintext))
-            .map(|Target { endpoint, path }| (endpoint.host, endpoint.port, path.to_string()))
+            .map(|GrpcTarget { endpoint, path }| (endpoint.host, endpoint.port, path.to_string()))
             .map_err(|fault| fault.code)
     };
     let found = |host: &str, port, path: &str| Ok((host.to_owned(), port, path.to_owned()));
@@ -49,9 +49,9 @@ fn endpoints_say_where_and_which_service() {
     }
 }
 
-fn call(effect: EffectClass) -> CallContext {
+fn call(effect: EffectClass) -> AttemptContext {
     let tool = ToolResource { effect, ..tool("t.example:1", false) };
-    CallContext {
+    AttemptContext {
         tool: Arc::new(tool),
         request: Arc::default(),
         credentials: provost_tool::Credentials::default(),
@@ -98,7 +98,7 @@ fn what_may_have_happened_is_told() {
         (Code::InvalidArgument, false),
         (Code::Unauthenticated, false),
     ] {
-        let call = CallContext {
+        let call = AttemptContext {
             deadline: Instant::now() + Duration::from_secs(60),
             ..call(EffectClass::Provable)
         };

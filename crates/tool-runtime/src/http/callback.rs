@@ -18,7 +18,7 @@ pub use registry::{CALLBACK_KEY_BYTES, Callback, CallbackError, CallbackRegistry
 
 use crate::http::envelope::{read_envelope, response_output};
 use crate::limits::{POLL_DEFAULT, POLL_FAILURES_MAX, POLL_MAX};
-use crate::transport::client::{self, CallContext, ToolHttpClient};
+use crate::transport::client::{self, AttemptContext, ToolHttpClient};
 use crate::transport::error;
 
 /// Header with the URL for the callback.
@@ -91,13 +91,13 @@ impl ToolRuntime for CallbackRuntime {
         attempt: ToolInvocation,
     ) -> BoxFuture<'static, Result<ToolOutput, ToolContractError>> {
         let runtime = self.clone();
-        let call = CallContext::from_invocation(&attempt);
+        let call = AttemptContext::from_invocation(&attempt);
         async move { call.with_deadline(runtime.exchange(&call)).await }.boxed()
     }
 }
 
 impl CallbackRuntime {
-    async fn exchange(&self, call: &CallContext) -> Result<ToolOutput, ToolContractError> {
+    async fn exchange(&self, call: &AttemptContext) -> Result<ToolOutput, ToolContractError> {
         let url = client::endpoint(&call.tool)?;
         let callbacks = self.options.callbacks.as_ref();
         let mut callback =
@@ -124,7 +124,7 @@ impl CallbackRuntime {
     /// Waits for the response, by callback or by polling.
     async fn wait(
         &self,
-        call: &CallContext,
+        call: &AttemptContext,
         url: Url,
         callback: &mut Option<Callback>,
     ) -> Result<ToolOutput, ToolContractError> {
@@ -160,7 +160,7 @@ impl CallbackRuntime {
     }
 
     /// Polls once for the response.
-    async fn poll(&self, call: &CallContext, url: &Url) -> PollResult {
+    async fn poll(&self, call: &AttemptContext, url: &Url) -> PollResult {
         let request = call.request(Method::GET, url.clone(), Bytes::new()).map(|mut request| {
             let headers = &mut request.headers;
             headers.insert(header::ACCEPT, HeaderValue::from_static("application/json"));

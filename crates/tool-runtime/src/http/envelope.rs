@@ -7,7 +7,7 @@ use provost_core::resource::{ToolResource, ToolType};
 use provost_tool::{ToolInvocation, ToolOutput, ToolRuntime};
 
 use crate::limits;
-use crate::transport::client::{self, CallContext, ToolHttpClient};
+use crate::transport::client::{self, AttemptContext, ToolHttpClient};
 
 /// Tool runtime for tools of type `external`.
 #[derive(Clone)]
@@ -37,14 +37,14 @@ impl ToolRuntime for ExternalRuntime {
         attempt: ToolInvocation,
     ) -> BoxFuture<'static, Result<ToolOutput, ToolContractError>> {
         let client = self.client.clone();
-        let call = CallContext::from_invocation(&attempt);
+        let call = AttemptContext::from_invocation(&attempt);
         async move { call.with_deadline(exchange(&client, &call)).await }.boxed()
     }
 }
 
 async fn exchange(
     client: &ToolHttpClient,
-    call: &CallContext,
+    call: &AttemptContext,
 ) -> Result<ToolOutput, ToolContractError> {
     let url = client::endpoint(&call.tool)?;
     let request = call.envelope(url, ToolType::External.as_str())?;
@@ -67,7 +67,7 @@ async fn exchange(
 /// Parses a response envelope and checks that it belongs to this request.
 pub(crate) fn read_envelope(
     body: &[u8],
-    call: &CallContext,
+    call: &AttemptContext,
 ) -> Result<ToolOutput, ToolContractError> {
     let response: ToolResponse = serde_json::from_slice(body).map_err(|error| {
         ToolContractError::final_failure(format!(
@@ -79,7 +79,7 @@ pub(crate) fn read_envelope(
 }
 
 /// Returns the error of a body that is an envelope for this request.
-fn envelope_error(body: &[u8], call: &CallContext) -> Option<ToolContractError> {
+fn envelope_error(body: &[u8], call: &AttemptContext) -> Option<ToolContractError> {
     let response: ToolResponse = serde_json::from_slice(body).ok()?;
     if response.request_id.trim() != call.request.request_id || response.error.is_none() {
         return None;
@@ -89,7 +89,7 @@ fn envelope_error(body: &[u8], call: &CallContext) -> Option<ToolContractError> 
 
 /// Converts a response envelope into an output. The error text of the server is truncated.
 pub(crate) fn response_output(
-    call: &CallContext,
+    call: &AttemptContext,
     response: ToolResponse,
 ) -> Result<ToolOutput, ToolContractError> {
     const DETAILS_MAX: usize = 32;

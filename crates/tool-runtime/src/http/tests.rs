@@ -18,7 +18,7 @@ fn tool(endpoint: &str, spec: HttpSpec) -> ToolResource {
     tool
 }
 
-fn call(tool: ToolResource) -> CallContext {
+fn call(tool: ToolResource) -> AttemptContext {
     let request = ToolRequest {
         request_id: "r1".to_owned(),
         trace: provost_core::contract::TraceIds {
@@ -28,7 +28,7 @@ fn call(tool: ToolResource) -> CallContext {
         attempt: 2,
         ..ToolRequest::default()
     };
-    CallContext {
+    AttemptContext {
         tool: Arc::new(tool),
         request: Arc::new(request),
         credentials: Credentials {

@@ -26,10 +26,10 @@ pub const ATTEMPT_HEADER: &str = "x-tool-attempt";
 
 /// HTTP clients for tools: one for the private network, one for public addresses. Cheap to clone.
 #[derive(Clone)]
-pub struct ToolHttpClient(Arc<Inner>);
+pub struct ToolHttpClient(Arc<ClientInner>);
 
 #[derive(Clone)]
-struct Inner {
+struct ClientInner {
     public: NetClient,
     private: NetClient,
     options: NetOptions,
@@ -46,7 +46,7 @@ impl ToolHttpClient {
     /// Creates clients with all options.
     pub fn open(options: NetOptions) -> Self {
         let policy = NetPolicy { allow_private: true, ..options.policy };
-        Self(Arc::new(Inner {
+        Self(Arc::new(ClientInner {
             public: NetClient::open(options.clone()),
             private: NetClient::open(NetOptions { policy, ..options.clone() }),
             options,
@@ -67,7 +67,7 @@ impl ToolHttpClient {
         &self,
         tool: &ToolResource,
     ) -> Result<(), ToolContractError> {
-        let Inner { options, allow_private_tools, .. } = &*self.0;
+        let ClientInner { options, allow_private_tools, .. } = &*self.0;
         if !tool.allow_private || *allow_private_tools || options.policy.allow_private {
             return Ok(());
         }
@@ -98,7 +98,7 @@ impl ToolHttpClient {
     /// Sends a request and waits for the response head.
     pub(crate) async fn send(
         &self,
-        call: &CallContext,
+        call: &AttemptContext,
         request: NetRequest,
     ) -> Result<NetResponse, ToolContractError> {
         self.client(&call.tool)?.send(request).await.map_err(|error| call.transport_error(&error))
@@ -107,7 +107,7 @@ impl ToolHttpClient {
 
 /// Context of one attempt, shared by all of its requests.
 #[derive(Clone)]
-pub(crate) struct CallContext {
+pub(crate) struct AttemptContext {
     pub(crate) tool: Arc<ToolResource>,
     pub(crate) request: Arc<ToolRequest>,
     pub(crate) credentials: Credentials,
@@ -119,7 +119,7 @@ pub(crate) struct CallContext {
     pub(crate) is_read_only: bool,
 }
 
-impl CallContext {
+impl AttemptContext {
     pub(crate) fn from_invocation(attempt: &ToolInvocation) -> Self {
         Self {
             tool: Arc::clone(&attempt.tool),

@@ -106,6 +106,7 @@ impl EnvelopeExecutor {
             deps: self.deps.clone(),
             state: State::default(),
             callbacks: Arc::new(NoCallbacks),
+            redact: guard.redactor().cloned(),
         };
         let timeout = match request.runtime.timeout_ms {
             0 => Duration::MAX,

@@ -40,9 +40,14 @@ pub struct GuardServices {
 }
 
 impl Guard {
+    /// The redactor of tool calls. The context of a call needs it.
+    pub fn redactor(&self) -> Option<&Arc<dyn Redact>> {
+        self.services.as_ref()?.redact.as_ref()
+    }
+
     /// Removes known secrets from a text that is not part of a tool call.
     pub fn redacted(&self, mut text: String) -> String {
-        if let Some(redact) = self.services.as_ref().and_then(|services| services.redact.as_ref()) {
+        if let Some(redact) = self.redactor() {
             redact.redact_string(&mut text);
         }
         text
@@ -89,9 +94,6 @@ impl Guard {
     ) -> Result<ToolOutput, ToolError> {
         let recorded = services.audit.is_some() || services.usage.is_some();
         let call_record = CallRecord::from_permit(&permit, &cx, recorded);
-        if let Some(redact) = &services.redact {
-            cx.redact_with(redact);
-        }
         if let Err(error) =
             services.record_audit(&call_record, AuditOutcome::Allowed, "", None).await
         {

@@ -11,8 +11,8 @@ use provost_core::contract::{ToolContractError, ToolErrorCode};
 use provost_core::usage::limits::TOOL_OUTPUT_BYTES_MAX;
 use provost_core::{Document, ToolResultPart};
 use provost_tool::{
-    Artifact, ArtifactStore, ArtifactWriter, AuditOutcome, AuditRecord, Deps, FileArtifactStore,
-    FnTool, Guard, GuardServices, OutputCollector, RECORD_TIMEOUT, RecordSink, SinkError, Tool,
+    Artifact, ArtifactStore, ArtifactWriter, AuditOutcome, AuditRecord, FileArtifactStore, FnTool,
+    Guard, GuardServices, OutputCollector, RECORD_TIMEOUT, RecordSink, SinkError, Tool,
     ToolContext, ToolError, ToolFuture, ToolOutput, ToolSpec, UsageRecord,
 };
 use serde_json::json;
@@ -122,7 +122,7 @@ async fn a_secret_is_in_no_progress_and_in_no_question() {
         .boxed()
     });
     let approver = FakeApprover::approving();
-    let cx = support::cx_with(Arc::clone(&approver), Deps::default());
+    let cx = support::cx_under(&redacting_guard(), Arc::clone(&approver));
     run(&redacting_guard(), &asks, cx).await.unwrap();
     assert_eq!(*approver.progress.lock().unwrap(), ["at [gone]"]);
     let asked = approver.questions.lock().unwrap().clone();
@@ -130,7 +130,7 @@ async fn a_secret_is_in_no_progress_and_in_no_question() {
     let approver = FakeApprover::approving();
     let declared =
         governed(json!({}), host(FakeRuntime::new([FakeAttempt::Respond(Ok("hunter2 too"))])));
-    let cx = support::cx_with(Arc::clone(&approver), Deps::default());
+    let cx = support::cx_under(&redacting_guard(), Arc::clone(&approver));
     assert_eq!(run(&redacting_guard(), &declared, cx).await.unwrap().to_text(), "[gone] too");
     assert_eq!(*approver.progress.lock().unwrap(), ["half way with [gone]"]);
 }

@@ -70,6 +70,12 @@ pub(crate) fn cx_with(approver: Arc<FakeApprover>, deps: Deps) -> ToolContext {
     ToolContext::new(parts(approver, deps))
 }
 
+/// The context of a call under a guard.
+pub(crate) fn cx_under(guard: &Guard, approver: Arc<FakeApprover>) -> ToolContext {
+    let redact = guard.redactor().cloned();
+    ToolContext::new(ToolContextParts { redact, ..parts(approver, Deps::default()) })
+}
+
 pub(crate) fn cx_with_state(state: State) -> ToolContext {
     ToolContext::new(ToolContextParts {
         state,
@@ -91,6 +97,7 @@ fn parts(approver: Arc<FakeApprover>, deps: Deps) -> ToolContextParts {
         deps,
         state: State::default(),
         callbacks: approver,
+        redact: None,
     }
 }
 

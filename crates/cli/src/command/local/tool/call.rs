@@ -155,6 +155,7 @@ impl ToolCommand<'_> {
             deps: Deps::default(),
             state: State::default(),
             callbacks: Arc::new(ProgressReporter(self.printer.output)),
+            redact: guard.redactor().cloned(),
         };
         let mut signals = Signals::listen().map_err(|error| CliError::io("signals", &error))?;
         let running = guard.run(permit, ToolContext::new(parts));
