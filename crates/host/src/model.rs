@@ -4,10 +4,11 @@ mod demo;
 mod probe;
 mod select;
 
-use std::collections::HashMap;
+use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
 
+use lru::LruCache;
 use parking_lot::Mutex;
 use provost_model::{ChatModel, Endpoint, ModelCatalog, RetryPolicy, RoutedModel};
 use provost_provider::wire::WireFormat;
@@ -24,26 +25,29 @@ use crate::error::HostError;
 /// Timeout of connecting to a local server.
 pub const PROBE_TIMEOUT: Duration = Duration::from_millis(150);
 
-/// Models of this process. Each model is opened once.
+/// Number of open models. Agents choose models, so their number has no other bound.
+const OPEN_MODELS_MAX: NonZeroUsize = NonZeroUsize::new(256).unwrap();
+
+/// Models of this process. A model stays open until many others have been used since.
 pub struct Models {
     /// Delay of the demo model before each word.
     demo_token_delay: Duration,
     /// Catalog entries of the user, which take precedence over the built-in catalog.
     catalog: ModelCatalog,
-    opened: Mutex<HashMap<ModelRequest, Arc<dyn ChatModel>>>,
+    opened: Mutex<LruCache<ModelRequest, Arc<dyn ChatModel>>>,
 }
 
 impl Models {
     /// Creates an empty set. The demo model waits `demo_token_delay` before each word. Entries of `catalog` take
     /// precedence over the built-in catalog.
     pub fn new(demo_token_delay: Duration, catalog: ModelCatalog) -> Self {
-        Self { demo_token_delay, catalog, opened: Mutex::default() }
+        Self { demo_token_delay, catalog, opened: Mutex::new(LruCache::new(OPEN_MODELS_MAX)) }
     }
 
     /// Opens the selected model. Reports an invalid configuration before a run needs the model.
     pub fn open(&self, request: ModelRequest, choice: &ModelChoice) -> Result<(), HostError> {
         let model = self.route(choice)?;
-        self.opened.lock().insert(request, model);
+        self.opened.lock().put(request, model);
         Ok(())
     }
 
@@ -52,7 +56,7 @@ impl Models {
             return Ok(Arc::clone(model));
         }
         let model = self.route(&select_model(&request)?)?;
-        self.opened.lock().insert(request, Arc::clone(&model));
+        self.opened.lock().put(request, Arc::clone(&model));
         Ok(model)
     }
 

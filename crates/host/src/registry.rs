@@ -251,53 +251,22 @@ impl McpServerBuilder<'_> {
         server: &McpServerResource,
         place: &SourceLocation,
     ) -> Result<(), ManifestError> {
-        let subject = || format!("MCP server `{}`", server.name);
+        let cannot_build = |problem: String| {
+            let subject = format!("MCP server `{}`", server.name);
+            ManifestError::cannot_build(place, subject, problem)
+        };
         let only = server.tool_filter.include.clone();
         let added = match server.transport {
             McpTransport::Stdio => {
-                let mut program = StdioServer::new(&server.command);
-                program.args.clone_from(&server.args);
-                for variable in &server.env {
-                    let value = match (&variable.value, &variable.secret_ref) {
-                        (Some(value), _) => value.clone().into(),
-                        (None, reference) => self
-                            .secret(namespace, reference.as_deref().unwrap_or_default())
-                            .await
-                            .map_err(|problem| {
-                                ManifestError::cannot_build(place, subject(), problem)
-                            })?,
-                    };
-                    program.env.push((variable.name.clone(), value));
-                }
-                program.launcher = self
-                    .launcher(namespace, server)
-                    .map_err(|fault| ManifestError::from_tool_error(place, subject(), &fault))?;
+                let program = self.stdio(namespace, server).await;
+                let program = program.map_err(cannot_build)?;
                 mcp.add_program_with(namespace, &server.name, program, |mcp_server| {
                     mcp_server.allowed_tools(only)
                 })
             }
             McpTransport::Http => {
-                let header = match &server.auth {
-                    None => None,
-                    Some(auth) => {
-                        let value =
-                            self.secret(namespace, &auth.secret_ref).await.map_err(|problem| {
-                                ManifestError::cannot_build(place, subject(), problem)
-                            })?;
-                        let value = value.expose();
-                        Some(match auth.profile {
-                            AuthProfile::Bearer => {
-                                ("authorization".to_owned(), format!("Bearer {value}"))
-                            }
-                            AuthProfile::ApiKeyHeader => (auth.header_name.clone(), value.clone()),
-                            AuthProfile::Basic | AuthProfile::Oauth2ClientCredentials => {
-                                let problem =
-                                    "the auth profile must be `bearer` or `api_key_header`";
-                                return Err(ManifestError::cannot_build(place, subject(), problem));
-                            }
-                        })
-                    }
-                };
+                let header = self.http_header(namespace, server).await;
+                let header = header.map_err(cannot_build)?;
                 let network = NetPolicy {
                     allow_private: self.network.allow_private
                         || (self.allow_private_tools && server.allow_private),
@@ -312,9 +281,50 @@ impl McpServerBuilder<'_> {
                 })
             }
         };
-        added.map_err(|fault: ToolContractError| {
-            ManifestError::from_tool_error(place, subject(), &fault)
-        })
+        added.map_err(|fault: ToolContractError| cannot_build(fault.message))
+    }
+
+    /// Returns the program of a server with its variables and its launcher.
+    async fn stdio(
+        &self,
+        namespace: &str,
+        server: &McpServerResource,
+    ) -> Result<StdioServer, String> {
+        let mut program = StdioServer::new(&server.command);
+        program.args.clone_from(&server.args);
+        for variable in &server.env {
+            let value = match &variable.value {
+                Some(value) => value.clone().into(),
+                None => {
+                    let reference = variable.secret_ref.as_deref().unwrap_or_default();
+                    self.secret(namespace, reference).await?
+                }
+            };
+            program.env.push((variable.name.clone(), value));
+        }
+        program.launcher = self.launcher(namespace, server).map_err(|fault| fault.message)?;
+        Ok(program)
+    }
+
+    /// Returns the header that authenticates at a server, if it needs one.
+    async fn http_header(
+        &self,
+        namespace: &str,
+        server: &McpServerResource,
+    ) -> Result<Option<(String, String)>, String> {
+        let Some(auth) = &server.auth else { return Ok(None) };
+        let value = self.secret(namespace, &auth.secret_ref).await?;
+        let value = value.expose();
+        match auth.profile {
+            AuthProfile::Bearer => {
+                Ok(Some(("authorization".to_owned(), format!("Bearer {value}"))))
+            }
+            AuthProfile::ApiKeyHeader => Ok(Some((auth.header_name.clone(), value.clone()))),
+            AuthProfile::Basic | AuthProfile::Oauth2ClientCredentials => {
+                let problem = "the auth profile must be `bearer` or `api_key_header`";
+                Err(problem.to_owned())
+            }
+        }
     }
 
     async fn secret(
@@ -322,8 +332,8 @@ impl McpServerBuilder<'_> {
         namespace: &str,
         reference: &str,
     ) -> Result<provost_core::Secret<String>, String> {
-        let reference: SecretRef =
-            reference.parse().map_err(|error: provost_secret::SecretError| error.to_string())?;
-        self.secrets.get(namespace, &reference).await.map_err(|error| error.to_string())
+        let problem = |error: provost_secret::SecretError| error.to_string();
+        let reference: SecretRef = reference.parse().map_err(problem)?;
+        self.secrets.get(namespace, &reference).await.map_err(problem)
     }
 }
