@@ -1,5 +1,6 @@
 //! The only way to change a run.
 
+use provost_core::{ApprovalRequest, LimitReached, ToolCall};
 use provost_session::SessionChange;
 
 use super::{ApplyResult, JournalEntry, Phase, Run, TransitionError};
@@ -23,10 +24,8 @@ impl Run {
                 }
                 self.set_result(*result, at)?;
             }
-            JournalEntry::ApprovalNeeded { prepared_call: effective, request } => {
-                let call_id = effective.id.clone();
-                self.set_prepared_call(&call_id, *effective)?;
-                self.set_pending_approval(*request)?;
+            JournalEntry::ApprovalNeeded { prepared_call, request } => {
+                self.apply_approval_request(*prepared_call, *request)?;
             }
             JournalEntry::ApprovalDecided { id, decision } => self.apply_decision(id, decision)?,
             JournalEntry::UserMessage { message } => self.add_user_message(message),
@@ -39,16 +38,12 @@ impl Run {
                 session,
                 usage,
                 cost,
-                calls_without_usage: unmetered_calls,
+                calls_without_usage,
             } => {
                 let messages = self.apply_edits(messages)?;
-                self.apply_compaction(CompactionResult {
-                    messages,
-                    session,
-                    usage,
-                    cost,
-                    calls_without_usage: unmetered_calls,
-                });
+                let result =
+                    CompactionResult { messages, session, usage, cost, calls_without_usage };
+                self.apply_compaction(result);
             }
             JournalEntry::LimitReached { at } => {
                 self.next_step(at);
@@ -71,11 +66,26 @@ impl Run {
             JournalEntry::Resumed { at } => self.mark_resumed(at),
             JournalEntry::Stopped { partial, cost, reason, limit, at } => {
                 self.stop(partial.map(|partial| *partial), cost, reason, at);
-                if let (Some(limit), Phase::Done(ending)) = (limit, &mut self.phase) {
-                    ending.limit = Some(*limit);
-                }
+                self.record_limit(limit.map(|limit| *limit));
             }
         }
         Ok(ApplyResult::Applied)
+    }
+
+    fn apply_approval_request(
+        &mut self,
+        call: ToolCall,
+        request: ApprovalRequest,
+    ) -> Result<(), TransitionError> {
+        let id = call.id.clone();
+        self.set_prepared_call(&id, call)?;
+        self.set_pending_approval(request)
+    }
+
+    /// Records the limit that ended the run.
+    fn record_limit(&mut self, limit: Option<LimitReached>) {
+        if let (Some(limit), Phase::Done(ending)) = (limit, &mut self.phase) {
+            ending.limit = Some(limit);
+        }
     }
 }

@@ -25,7 +25,7 @@ use crate::child::team;
 use crate::child::{ChildOrigin, ChildToolContext, DurableChildSpawner};
 use crate::engine::EngineInner;
 use crate::error::EngineError;
-use crate::journal::{RunJournal, shared_state};
+use crate::journal::{JournalState, RunJournal, shared_state};
 use crate::worker::lease::Lease;
 
 /// Executes agent runs.
@@ -95,28 +95,24 @@ async fn prepare(
     let owners = shared_state::owners(lease, loaded.user.as_deref());
     journal.user = loaded.user;
     let agent_revision = shared.agent_revisions.get(&shared.store, agent).await?;
-    let budgeted = !lease.budgets.is_empty();
-    let store = shared.store.clone();
-    let journal =
-        RunJournal::new(store, Arc::clone(lease), journal, shared.options.on_unknown, budgeted);
-    let journal = Arc::new(journal);
+    let journal = open_journal(shared, lease, journal);
     live.write_to(&journal);
     let agent = shared.agents.build(&agent_revision, lease)?;
     let agent = match &child_origin {
         Some(child_origin) => child_origin.agent(&agent)?,
         None => agent,
     };
-    let mut received_at = None;
+    let received_at = match &machine {
+        Some(_) => None,
+        None => message.as_ref().map(|message| message.created_at),
+    };
     let builder = match (machine, message) {
         (Some(machine), _) => {
             workspace::check_workspace(shared, lease, &journal).await?;
             let machine = resume_machine(shared, lease, &journal, machine).await?;
             agent.restore(machine, revision)
         }
-        (None, Some(message)) => {
-            received_at = Some(message.created_at);
-            agent.run(message.parts)
-        }
+        (None, Some(message)) => agent.run(message.parts),
         (None, None) => return Err(EngineError::bug("a run without a message")),
     };
     let span = ChildOrigin::span(child_origin.as_ref(), lease.run);
@@ -140,13 +136,7 @@ async fn prepare(
         .host(host)
         .session_in(journal.clone(), lease.session.clone())
         .deps(tool_deps(shared, lease, &journal))
-        .origin(CallOrigin {
-            namespace: lease.namespace.clone(),
-            task: lease.task.to_string(),
-            worker: lease.worker.to_string(),
-            principal: by.unwrap_or_default(),
-            ..CallOrigin::default()
-        })
+        .origin(call_origin(lease, by))
         .approvals(ApprovalMode::Suspend);
     let builder = match extra {
         Some(extra) => builder.hook(AdditionalInstructions(extra)),
@@ -155,6 +145,24 @@ async fn prepare(
     let timers =
         drive::AttemptTimers::new(AgentTimeouts::of(&agent_revision.config)?, &shared.options);
     Ok(PreparedAttempt { builder, journal, timers, span })
+}
+
+/// Returns the origin of the tool calls of a run.
+fn call_origin(lease: &Lease, principal: Option<String>) -> CallOrigin {
+    CallOrigin {
+        namespace: lease.namespace.clone(),
+        task: lease.task.to_string(),
+        worker: lease.worker.to_string(),
+        principal: principal.unwrap_or_default(),
+        ..CallOrigin::default()
+    }
+}
+
+/// Creates the journal of an attempt.
+fn open_journal(shared: &EngineInner, lease: &Arc<Lease>, state: JournalState) -> Arc<RunJournal> {
+    let (store, on_unknown) = (shared.store.clone(), shared.options.on_unknown);
+    let budgeted = !lease.budgets.is_empty();
+    Arc::new(RunJournal::new(store, Arc::clone(lease), state, on_unknown, budgeted))
 }
 
 /// Returns the values that the engine provides to the tools of a run.
