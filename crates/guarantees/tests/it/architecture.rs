@@ -42,6 +42,11 @@ struct SizeLimits {
     large_folders: BTreeMap<String, String>,
 }
 
+/// Maximum number of files between the socket and the stream of a request.
+const TRACE_FILES_MAX: usize = 25;
+/// Words of the trace that explain a function and that its file does not define.
+const EXPLAINED: [&str; 4] = ["accepted", "Run", "match", "Run::next_step()"];
+
 /// One package of the workspace.
 struct Package {
     name: String,
@@ -270,6 +275,54 @@ fn the_architecture_page_names_existing_crates_and_files() {
         }
     }
     assert_none(&problems, "docs/ARCHITECTURE.md");
+}
+
+/// Returns the words in backticks.
+fn code_words(text: &str) -> impl Iterator<Item = &str> {
+    text.split('`').skip(1).step_by(2)
+}
+
+/// Returns true if a file defines the function `name` or `Type::name`, or the type `Type`.
+fn defines(source: &str, item: &str) -> bool {
+    let item = item.trim_end_matches("()");
+    let has = |keyword: &str, name: &str| {
+        source.match_indices(&format!("{keyword} {name}")).any(|(at, found)| {
+            !source[at + found.len()..]
+                .starts_with(|next: char| next.is_alphanumeric() || next == '_')
+        })
+    };
+    let is_type = |name: &str| ["impl", "for", "struct", "enum"].iter().any(|word| has(word, name));
+    match item.split_once("::") {
+        Some((owner, function)) => is_type(owner) && has("fn", function),
+        None if item.starts_with(char::is_uppercase) => is_type(item),
+        None => has("fn", item),
+    }
+}
+
+#[test]
+fn the_trace_of_a_request_names_one_real_file_and_its_functions_per_row() {
+    let page = std::fs::read_to_string(root().join("docs/ARCHITECTURE.md")).unwrap();
+    let (_, trace) = page.split_once("## A request from socket to stream").unwrap();
+    let (trace, _) = trace.split_once("\n## ").unwrap();
+    let rows: Vec<Vec<&str>> = trace
+        .lines()
+        .filter(|line| line.starts_with("| ") && !line.starts_with("| #"))
+        .map(|line| line.trim_matches('|').split('|').collect())
+        .collect();
+    assert!((1..=TRACE_FILES_MAX).contains(&rows.len()), "{} files", rows.len());
+    let mut problems = Vec::new();
+    for row in &rows {
+        let [_, file, work] = row[..] else { panic!("three columns: {row:?}") };
+        let files: Vec<&str> = code_words(file).collect();
+        let [path] = files[..] else { panic!("one file: {row:?}") };
+        let source = std::fs::read_to_string(root().join(path)).unwrap_or_default();
+        // The event `accepted`, the type `Run`, the method `next_step` and the keyword `match` explain a function.
+        let items = code_words(work).filter(|word| !EXPLAINED.contains(word));
+        for item in items.filter(|item| !defines(&source, item)) {
+            problems.push(format!("{path} does not define `{item}`"));
+        }
+    }
+    assert_none(&problems, "docs/ARCHITECTURE.md, \"A request from socket to stream\"");
 }
 
 #[test]
