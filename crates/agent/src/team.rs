@@ -31,8 +31,8 @@ pub use crate::team::membership::TeamMembership;
 pub use crate::team::state::{LEAD, MEMBERS_MAX, TASK_BYTES_MAX, TeamState};
 pub use crate::team::store::{InMemoryTeamStore, TeamFuture, TeamStore, TeamWait};
 pub use board::{
-    BOARD_TASKS_MAX, BoardError, BoardTask, NewBoardTask, RESULT_BYTES_MAX, TITLE_BYTES_MAX,
-    TaskBoard, TaskStatus,
+    BOARD_TASKS_MAX, BoardError, BoardTask, BoardTaskStatus, NewBoardTask, RESULT_BYTES_MAX,
+    TITLE_BYTES_MAX, TaskBoard,
 };
 pub use mailbox::{MailFuture, Mailbox, MemoryMailbox};
 pub use member::{Member, MemberOutcome, MemberStatus};

@@ -17,16 +17,17 @@ const DESCRIPTION: &str = "Computes an arithmetic expression: + - * / % ^, paren
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Arguments {
+struct CalculatorArguments {
     /// The expression, such as (2 + 3) * 4 or round(19.99 * 1.19, 2).
     expression: String,
 }
 
 /// Creates the `calculator` tool.
 pub fn calculator() -> Result<FnTool, ToolSpecError> {
-    let tool = tool_fn("calculator", DESCRIPTION, |_cx, arguments: Arguments| async move {
-        evaluate(&arguments.expression).map_err(ToolError::Retry)
-    })?;
+    let tool =
+        tool_fn("calculator", DESCRIPTION, |_cx, arguments: CalculatorArguments| async move {
+            evaluate(&arguments.expression).map_err(ToolError::Retry)
+        })?;
     Ok(tool.with_spec(|spec| spec.effect(EffectClass::Pure)))
 }
 

@@ -13,7 +13,7 @@ const DESCRIPTION: &str = "Returns the current date, time and day of the week in
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Arguments {
+struct ClockArguments {
     /// Name of the time zone, such as Europe/Berlin or America/New_York.
     #[serde(default = "utc")]
     time_zone: String,
@@ -30,7 +30,7 @@ pub fn clock() -> Result<FnTool, ToolSpecError> {
 
 /// Creates the `clock` tool with the time of an environment.
 pub fn clock_with_env(env: Env) -> Result<FnTool, ToolSpecError> {
-    let tool = tool_fn("clock", DESCRIPTION, move |_cx, arguments: Arguments| {
+    let tool = tool_fn("clock", DESCRIPTION, move |_cx, arguments: ClockArguments| {
         let text = current_time(env.now().as_millis(), &arguments.time_zone);
         async move { text }
     })?;

@@ -58,7 +58,7 @@ pub struct ShellOptions {
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Arguments {
+struct ShellArguments {
     /// The command line.
     command: String,
     /// Return immediately instead of waiting for the command.
@@ -123,7 +123,7 @@ fn shell(options: ShellOptions, jobs: BackgroundJobs) -> Result<FnTool, ToolSpec
         is_isolated: options.profile.mode != IsolationMode::None,
         ..PolicyAttributes::default()
     };
-    let spec = ToolSpec::typed::<Arguments>("shell", DESCRIPTION)?
+    let spec = ToolSpec::typed::<ShellArguments>("shell", DESCRIPTION)?
         .approval(approval)
         .effect(effect)
         .effect_by_arguments(effect_of)
@@ -145,7 +145,7 @@ fn call(
     cx: ToolContext,
 ) -> ToolFuture {
     let (options, jobs) = (Arc::clone(options), jobs.clone());
-    let arguments = match permit.parse::<Arguments>() {
+    let arguments = match permit.parse::<ShellArguments>() {
         Ok(arguments) => arguments,
         Err(error) => return std::future::ready(Err(error)).boxed(),
     };

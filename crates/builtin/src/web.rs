@@ -25,7 +25,7 @@ use tokio_util::sync::CancellationToken;
 
 use self::body::PageBody;
 use crate::blocking;
-use crate::files::read::Page;
+use crate::files::read::LinePage;
 use crate::limits::{FETCH_BYTES_MAX, FETCH_REDIRECTS_MAX, FETCH_TIMEOUT, OUTPUT_LINES_MAX};
 
 /// Size of the chunks that are written to an artifact, in bytes.
@@ -55,7 +55,7 @@ pub(crate) enum PageFormat {
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Arguments {
+struct FetchArguments {
     /// URL of the page, with https:// or http://.
     url: String,
     /// One of markdown, text, html (unchanged) and json.
@@ -90,7 +90,7 @@ fn build(
     client: NetClient,
     spill: Option<Arc<dyn ArtifactStore>>,
 ) -> Result<FnTool, ToolSpecError> {
-    let tool = tool_fn("fetch", DESCRIPTION, move |cx: ToolContext, arguments: Arguments| {
+    let tool = tool_fn("fetch", DESCRIPTION, move |cx: ToolContext, arguments: FetchArguments| {
         let (client, spill) = (client.clone(), spill.clone());
         async move {
             let FetchedPage { text, metadata } = load(&client, &arguments).await?;
@@ -102,7 +102,7 @@ fn build(
                     Some(redactor) => redactor.redact(&text).into_owned(),
                     None => text,
                 };
-                let mut shown = Page::new(first, OUTPUT_LINES_MAX);
+                let mut shown = LinePage::new(first, OUTPUT_LINES_MAX);
                 shown.push(text.as_bytes());
                 let is_cut = shown.filled_at().is_some();
                 let shown = shown.finish("the page", text.len() as u64)?;
@@ -125,7 +125,7 @@ struct FetchedPage {
     metadata: serde_json::Value,
 }
 
-async fn load(client: &NetClient, arguments: &Arguments) -> Result<FetchedPage, ToolError> {
+async fn load(client: &NetClient, arguments: &FetchArguments) -> Result<FetchedPage, ToolError> {
     let url = Url::parse(&arguments.url).map_err(|error| {
         ToolError::Retry(format!("`{}` is not a URL: {error}", excerpt(&arguments.url)))
     })?;

@@ -21,17 +21,17 @@ thread_local! {
 /// Such threads ignore the environment. Clones share one scenario.
 #[derive(Clone, Default)]
 pub struct Scenario {
-    inner: Arc<Inner>,
+    inner: Arc<ScenarioInner>,
 }
 
 #[derive(Default)]
-struct Inner {
+struct ScenarioInner {
     decider: Option<Box<Decider>>,
-    state: Mutex<State>,
+    state: Mutex<ScenarioState>,
 }
 
 #[derive(Default)]
-struct State {
+struct ScenarioState {
     rules: Vec<Rule>,
     hits: BTreeMap<&'static str, u64>,
 }
@@ -48,7 +48,7 @@ impl Scenario {
     pub fn with_decider(
         decider: impl Fn(&'static str, u64) -> Option<Action> + Send + Sync + 'static,
     ) -> Self {
-        let inner = Inner { decider: Some(Box::new(decider)), state: Mutex::default() };
+        let inner = ScenarioInner { decider: Some(Box::new(decider)), state: Mutex::default() };
         Self { inner: Arc::new(inner) }
     }
 

@@ -29,7 +29,7 @@ use provost_workspace::{Access, WorkspaceRoot};
 
 pub use self::builtin::{Files, builtin_tools};
 pub use self::declared::{DeclaredTools, ToolRegistryConfig, modules_dir};
-use self::shell::Sandbox;
+use self::shell::LazySandboxes;
 pub use self::shell::{Shell, ShellAccess, ShellApproval, ShellHost, ShellWorkspace};
 
 use crate::error::HostError;
@@ -106,7 +106,7 @@ pub struct ToolProvider {
     pub declared: Option<DeclaredTools>,
     oversight: GuardServices,
     artifacts: PathBuf,
-    sandbox: Sandbox,
+    sandbox: LazySandboxes,
     /// Workspaces of sessions.
     workspaces: Option<ConversationWorkspaces>,
 }
@@ -142,7 +142,7 @@ impl ToolProvider {
                 ..GuardServices::default()
             },
             artifacts,
-            sandbox: Sandbox::default(),
+            sandbox: LazySandboxes::default(),
             workspaces: None,
         };
         if config.manifests.is_some() || config.shell.is_some() {

@@ -25,12 +25,12 @@ use crate::store::{
 /// A store in the memory of this process. All memories are lost when it is dropped.
 #[derive(Debug, Default)]
 pub struct InMemoryStore {
-    state: Mutex<State>,
+    state: Mutex<MemoryState>,
 }
 
 /// Everything that the store contains.
 #[derive(Debug, Default)]
-struct State {
+struct MemoryState {
     owners: HashMap<Owner, BTreeMap<MemoryId, StoredMemory>>,
     /// Embedding space of all stored embeddings; `None` while there are none.
     space: Option<String>,
@@ -52,7 +52,7 @@ impl InMemoryStore {
     }
 }
 
-impl State {
+impl MemoryState {
     /// Applies all changes of a set, or none if one fails, and finishes its job.
     fn apply(&mut self, owner: &Owner, changes: ChangeSet) -> Result<(), MemoryError> {
         if let Some(claim) = changes.finished_job

@@ -51,7 +51,7 @@ pub(crate) async fn open(app: App, source: StreamSource, start: StreamStart, del
         epoch: 0,
         turn: None,
         snapshot: None,
-        state: start.ended.map_or(State::Open, State::Ended),
+        state: start.ended.map_or(StreamState::Open, StreamState::Ended),
         source,
         app,
     };
@@ -97,11 +97,11 @@ struct EventReader {
     turn: Option<(RunId, u32)>,
     /// End of the snapshot that was sent.
     snapshot: Option<SnapshotEnd>,
-    state: State,
+    state: StreamState,
 }
 
 /// State of a stream.
-enum State {
+enum StreamState {
     Open,
     /// The run has ended with this status.
     Ended(RunStatus),
@@ -118,7 +118,7 @@ struct SnapshotEnd {
 }
 
 /// An encoded page of the log.
-struct Page {
+struct EventPage {
     bytes: Bytes,
     has_more: bool,
 }
@@ -142,7 +142,7 @@ impl EventReader {
             for await bytes in self.follow() {
                 yield bytes;
             }
-            if let State::Ended(status) = self.state {
+            if let StreamState::Ended(status) = self.state {
                 yield end(self.source.run(), status);
             }
         };
@@ -219,22 +219,22 @@ impl EventReader {
     }
 
     fn is_open(&self) -> bool {
-        matches!(self.state, State::Open)
+        matches!(self.state, StreamState::Open)
     }
 
     /// Reads a page of the log. If the read fails, the stream ends, and the client reconnects with its cursor.
-    async fn read_page(&mut self) -> Page {
+    async fn read_page(&mut self) -> EventPage {
         match self.source.page(self.app.engine(), self.at, self.page_size).await {
             Ok(page) => self.apply_page(&page),
             Err(error) => {
                 tracing::warn!(%error, "a stream ends because the log cannot be read");
-                self.state = State::Failed;
-                Page { bytes: Bytes::new(), has_more: false }
+                self.state = StreamState::Failed;
+                EventPage { bytes: Bytes::new(), has_more: false }
             }
         }
     }
 
-    fn apply_page(&mut self, page: &LogPage) -> Page {
+    fn apply_page(&mut self, page: &LogPage) -> EventPage {
         let kind = self.source.cursor_kind();
         let frames = page.entries.iter().map(|entry| encode::event(self.generation, entry, kind));
         let bytes: Bytes = frames.collect::<Vec<_>>().concat().into();
@@ -252,8 +252,8 @@ impl EventReader {
         let turn = entries.find_map(|entry| Some((entry.run, finished_turn(entry)?)));
         self.turn = turn.or(self.turn);
         let ended = last.filter(|_| is_run).and_then(|last| terminal_status(&last.kind));
-        self.state = ended.map_or(State::Open, State::Ended);
-        Page { bytes, has_more: page.has_more }
+        self.state = ended.map_or(StreamState::Open, StreamState::Ended);
+        EventPage { bytes, has_more: page.has_more }
     }
 
     /// Decides whether to send a frame. It skips frames that were sent before or are stale.
@@ -267,7 +267,7 @@ impl EventReader {
                 self.at = at;
                 if is_run {
                     self.epoch = self.epoch.max(epoch);
-                    self.state = end.map_or(State::Open, State::Ended);
+                    self.state = end.map_or(StreamState::Open, StreamState::Ended);
                 }
                 FrameAction::Send
             }

@@ -130,10 +130,10 @@ impl WorkspaceError {
 
 /// The workspaces of conversations. Idle directories are removed; their snapshots remain.
 #[derive(Clone)]
-pub struct ConversationWorkspaces(Arc<Inner>);
+pub struct ConversationWorkspaces(Arc<ConversationInner>);
 
 /// The directories of this process, and the options.
-struct Inner {
+struct ConversationInner {
     owned: OwnedDir,
     options: WorkspaceOptions,
     /// Active workspaces by the name of their directory.
@@ -147,7 +147,7 @@ pub struct WorkspaceHandle {
     dir: PathBuf,
     status: RestoreStatus,
     active: Arc<Mutex<ActiveWorkspace>>,
-    inner: Weak<Inner>,
+    inner: Weak<ConversationInner>,
 }
 
 impl ConversationWorkspaces {
@@ -164,7 +164,7 @@ impl ConversationWorkspaces {
             let idle = |key: String| Arc::new(Mutex::new(ActiveWorkspace::idle_since(key, now)));
             let active = existing.map(|key| (key.clone(), idle(key)));
             let active = Mutex::new(active.collect());
-            Ok(Self(Arc::new(Inner { owned, options, active })))
+            Ok(Self(Arc::new(ConversationInner { owned, options, active })))
         });
         let opened = opened.await?;
         tokio::spawn(remove_idle_periodically(
@@ -282,7 +282,7 @@ impl std::fmt::Debug for ConversationWorkspaces {
 }
 
 /// Calls [`ConversationWorkspaces::remove_idle`] after every pause until the workspaces are dropped.
-async fn remove_idle_periodically(workspaces: Weak<Inner>, pause: Duration) {
+async fn remove_idle_periodically(workspaces: Weak<ConversationInner>, pause: Duration) {
     loop {
         tokio::time::sleep(pause).await;
         let Some(inner) = workspaces.upgrade() else { return };

@@ -43,11 +43,11 @@ pub enum Access {
 /// The descriptor stays open: a directory that is renamed later remains the workspace, and a new directory with its
 /// name does not become the workspace.
 #[derive(Debug, Clone)]
-pub struct WorkspaceRoot(Arc<Inner>);
+pub struct WorkspaceRoot(Arc<RootInner>);
 
 /// Descriptor and lock that the clones of a workspace share.
 #[derive(Debug)]
-struct Inner {
+struct RootInner {
     root: OwnedFd,
     method: OpenMethod,
     access: Access,
@@ -72,7 +72,7 @@ impl WorkspaceRoot {
         let root = rustix::fs::open(path, flags, Mode::empty())
             .map_err(|error| Error::io(&path.display(), error))?;
         let method = OpenMethod::of(root.as_fd());
-        Ok(Self(Arc::new(Inner { root, method, access, changes: Mutex::default() })))
+        Ok(Self(Arc::new(RootInner { root, method, access, changes: Mutex::default() })))
     }
 
     /// Opens a directory with the method for older kernels.
@@ -81,7 +81,7 @@ impl WorkspaceRoot {
         let opened = Self::open(path, access)?;
         let root = opened.0.root.try_clone().map_err(|error| Error::io(&".", error))?;
         let inner =
-            Inner { root, method: OpenMethod::ByComponent, access, changes: Mutex::default() };
+            RootInner { root, method: OpenMethod::ByComponent, access, changes: Mutex::default() };
         Ok(Self(Arc::new(inner)))
     }
 

@@ -16,7 +16,7 @@ const ID_PREFIX: &str = "board-";
 /// Status of a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum TaskStatus {
+pub enum BoardTaskStatus {
     /// The task has no assignee.
     Open,
     /// The assignee works on the task.
@@ -33,7 +33,7 @@ pub struct BoardTask {
     /// Description of the task.
     pub title: String,
     /// Status of the task.
-    pub status: TaskStatus,
+    pub status: BoardTaskStatus,
     /// The participant who works on the task, or completed it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub assignee: Option<String>,
@@ -57,7 +57,8 @@ pub struct BoardTask {
 impl BoardTask {
     /// True if the deadline has passed and the task is not completed.
     pub fn is_overdue(&self, now: Timestamp) -> bool {
-        self.status != TaskStatus::Completed && self.deadline.is_some_and(|deadline| now > deadline)
+        self.status != BoardTaskStatus::Completed
+            && self.deadline.is_some_and(|deadline| now > deadline)
     }
 }
 
@@ -161,7 +162,7 @@ impl TaskBoard {
         let task = BoardTask {
             id: format!("{ID_PREFIX}{}", self.tasks.len() + 1),
             title,
-            status: TaskStatus::Open,
+            status: BoardTaskStatus::Open,
             assignee: None,
             result: None,
             depends_on,
@@ -178,15 +179,17 @@ impl TaskBoard {
     pub fn claim(&mut self, id: &str, by: &str, now: Timestamp) -> Result<BoardTask, BoardError> {
         let task = self.find(id)?;
         match (task.status, &task.assignee) {
-            (TaskStatus::Completed, _) => return Err(BoardError::Completed(id.to_owned())),
-            (TaskStatus::Claimed, Some(assignee)) if assignee == by || !task.is_overdue(now) => {
+            (BoardTaskStatus::Completed, _) => return Err(BoardError::Completed(id.to_owned())),
+            (BoardTaskStatus::Claimed, Some(assignee))
+                if assignee == by || !task.is_overdue(now) =>
+            {
                 let (id, assignee) = (id.to_owned(), assignee.clone());
                 return Err(BoardError::Claimed { id, assignee });
             }
             _ => {}
         }
         let open = |other: &&String| {
-            self.find(other).is_ok_and(|other| other.status != TaskStatus::Completed)
+            self.find(other).is_ok_and(|other| other.status != BoardTaskStatus::Completed)
         };
         let waits_for: Vec<String> = task.depends_on.iter().filter(open).cloned().collect();
         if !waits_for.is_empty() {
@@ -194,7 +197,7 @@ impl TaskBoard {
             return Err(BoardError::Blocked { id: id.to_owned(), waits_for });
         }
         self.change(id, now, |task| {
-            task.status = TaskStatus::Claimed;
+            task.status = BoardTaskStatus::Claimed;
             task.assignee = Some(by.to_owned());
         })
     }
@@ -209,11 +212,11 @@ impl TaskBoard {
     ) -> Result<BoardTask, BoardError> {
         if !is_lead {
             self.check_assignee(id, by)?;
-        } else if self.find(id)?.status != TaskStatus::Claimed {
+        } else if self.find(id)?.status != BoardTaskStatus::Claimed {
             return Err(BoardError::Unclaimed(id.to_owned()));
         }
         self.change(id, now, |task| {
-            task.status = TaskStatus::Open;
+            task.status = BoardTaskStatus::Open;
             task.assignee = None;
         })
     }
@@ -228,7 +231,7 @@ impl TaskBoard {
     ) -> Result<BoardTask, BoardError> {
         self.check_assignee(id, by)?;
         self.change(id, now, |task| {
-            task.status = TaskStatus::Completed;
+            task.status = BoardTaskStatus::Completed;
             task.result = Some(result);
         })
     }
@@ -236,10 +239,10 @@ impl TaskBoard {
     /// Releases the tasks of a participant that has ended.
     pub(super) fn release(&mut self, assignee: &str, now: Timestamp) {
         let claimed = |task: &&mut BoardTask| {
-            task.status == TaskStatus::Claimed && task.assignee.as_deref() == Some(assignee)
+            task.status == BoardTaskStatus::Claimed && task.assignee.as_deref() == Some(assignee)
         };
         for task in self.tasks.iter_mut().filter(claimed) {
-            task.status = TaskStatus::Open;
+            task.status = BoardTaskStatus::Open;
             task.assignee = None;
             task.updated_at = now;
         }
@@ -248,7 +251,7 @@ impl TaskBoard {
     fn check_assignee(&self, id: &str, by: &str) -> Result<(), BoardError> {
         let task = self.find(id)?;
         match (task.status, &task.assignee) {
-            (TaskStatus::Completed, _) => Err(BoardError::Completed(id.to_owned())),
+            (BoardTaskStatus::Completed, _) => Err(BoardError::Completed(id.to_owned())),
             (_, Some(assignee)) if assignee == by => Ok(()),
             (_, Some(assignee)) => {
                 let (id, assignee) = (id.to_owned(), assignee.clone());

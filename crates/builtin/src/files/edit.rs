@@ -34,7 +34,7 @@ const DESCRIPTION: &str = "Replaces one piece of text in a file of the workspace
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Arguments {
+struct EditArguments {
     /// Path of the file, relative to the workspace.
     path: String,
     /// The text to replace, exactly as it is in the file.
@@ -52,7 +52,7 @@ pub struct EditTool {
 
 /// Creates the `edit` tool. Each call requires approval.
 pub fn edit(workspace: &WorkspaceRoot) -> std::result::Result<EditTool, ToolSpecError> {
-    let spec = ToolSpec::typed::<Arguments>("edit", DESCRIPTION)?
+    let spec = ToolSpec::typed::<EditArguments>("edit", DESCRIPTION)?
         .effect(EffectClass::Provable)
         .approval(RequiresApproval::Always);
     Ok(EditTool { spec, workspace: workspace.clone() })
@@ -76,7 +76,7 @@ impl Tool for EditTool {
         let workspace = self.workspace.clone();
         let key = cx.effect_key().clone();
         async move {
-            let arguments: Arguments = permit.parse()?;
+            let arguments: EditArguments = permit.parse()?;
             let work =
                 move |cancel: &CancellationToken| apply(&workspace, &arguments, &key, cancel);
             Ok::<_, ToolError>(ToolOutput::text(blocking::run(work).await?))
@@ -87,7 +87,7 @@ impl Tool for EditTool {
     fn probe(&self, key: EffectKey, arguments: Value) -> BoxFuture<'static, ProbeOutcome> {
         let workspace = self.workspace.clone();
         async move {
-            let Ok(arguments) = serde_json::from_value::<Arguments>(arguments) else {
+            let Ok(arguments) = serde_json::from_value::<EditArguments>(arguments) else {
                 return ProbeOutcome::Unknown;
             };
             let work =
@@ -100,7 +100,7 @@ impl Tool for EditTool {
 
 fn apply(
     workspace: &WorkspaceRoot,
-    arguments: &Arguments,
+    arguments: &EditArguments,
     key: &EffectKey,
     cancel: &CancellationToken,
 ) -> Result<String> {
@@ -151,7 +151,7 @@ fn result_text(path: &WorkspacePath, bytes: usize) -> String {
 
 fn probe(
     workspace: &WorkspaceRoot,
-    arguments: &Arguments,
+    arguments: &EditArguments,
     key: &EffectKey,
     cancel: &CancellationToken,
 ) -> Result<ProbeOutcome> {

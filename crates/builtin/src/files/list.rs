@@ -23,7 +23,7 @@ const DESCRIPTION: &str = "Lists a directory of the workspace: names with sizes,
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Arguments {
+struct ListArguments {
     /// Path of the directory, relative to the workspace; `.` is the workspace itself.
     #[serde(default = "workspace_root")]
     path: String,
@@ -47,7 +47,7 @@ fn one() -> u64 {
 /// Creates the `list` tool.
 pub fn list(workspace: &WorkspaceRoot) -> std::result::Result<FnTool, ToolSpecError> {
     let workspace = workspace.clone();
-    let tool = tool_fn("list", DESCRIPTION, move |_cx, arguments: Arguments| {
+    let tool = tool_fn("list", DESCRIPTION, move |_cx, arguments: ListArguments| {
         let workspace = workspace.clone();
         async move {
             let text = blocking::run(move |cancel| listing(&workspace, &arguments, cancel)).await?;
@@ -59,7 +59,7 @@ pub fn list(workspace: &WorkspaceRoot) -> std::result::Result<FnTool, ToolSpecEr
 
 fn listing(
     workspace: &WorkspaceRoot,
-    arguments: &Arguments,
+    arguments: &ListArguments,
     cancel: &CancellationToken,
 ) -> Result<String> {
     let path = WorkspacePath::parse(&arguments.path)?;

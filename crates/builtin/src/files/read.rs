@@ -18,7 +18,7 @@ use provost_workspace::{Error, Result, check_cancelled};
 use provost_workspace::{WorkspacePath, WorkspaceRoot};
 use tokio_util::sync::CancellationToken;
 
-pub(crate) use self::page::Page;
+pub(crate) use self::page::LinePage;
 
 use crate::blocking;
 use crate::limits::{OUTPUT_LINES_MAX, READ_COUNT_BYTES_MAX, READ_SEEK_BYTES_MAX, SNIFF_BYTES};
@@ -34,7 +34,7 @@ const OUTPUT_DESCRIPTION: &str = "Reads the complete output of a tool whose resu
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Arguments {
+struct ReadArguments {
     /// Path of the file, relative to the workspace.
     path: String,
     /// Number of the first line to show; the first line is 1.
@@ -66,7 +66,7 @@ fn reader(
     description: &str,
 ) -> std::result::Result<FnTool, ToolSpecError> {
     let workspace = workspace.clone();
-    let tool = tool_fn(name, description, move |cx, arguments: Arguments| {
+    let tool = tool_fn(name, description, move |cx, arguments: ReadArguments| {
         let workspace = workspace.clone();
         async move {
             let redact = cx.redactor().cloned();
@@ -81,7 +81,7 @@ fn reader(
 
 fn page_of(
     workspace: &WorkspaceRoot,
-    arguments: &Arguments,
+    arguments: &ReadArguments,
     redact: Option<&dyn Redact>,
     cancel: &CancellationToken,
 ) -> Result<String> {
@@ -92,7 +92,7 @@ fn page_of(
         Ok(limit @ 1..OUTPUT_LINES_MAX) => limit,
         _ => OUTPUT_LINES_MAX,
     };
-    let mut page = Page::new(arguments.offset.max(1), lines_max);
+    let mut page = LinePage::new(arguments.offset.max(1), lines_max);
     let mut buffer = vec![0; BUFFER_BYTES];
     let mut clean = redact.map(Redact::stream);
     // Number of bytes that were read from the file, and that were passed to the page after redaction.

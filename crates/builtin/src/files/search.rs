@@ -31,7 +31,7 @@ const DESCRIPTION: &str = "Searches the text files of the workspace for lines th
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Arguments {
+struct SearchArguments {
     /// The regular expression. It is matched against one line at a time.
     pattern: String,
     /// File or directory to search, relative to the workspace.
@@ -60,7 +60,7 @@ fn matches_default() -> u64 {
 /// Creates the `search` tool.
 pub fn search(workspace: &WorkspaceRoot) -> std::result::Result<FnTool, ToolSpecError> {
     let workspace = workspace.clone();
-    let tool = tool_fn("search", DESCRIPTION, move |cx, arguments: Arguments| {
+    let tool = tool_fn("search", DESCRIPTION, move |cx, arguments: SearchArguments| {
         let workspace = workspace.clone();
         async move {
             let redact = cx.redactor().cloned();
@@ -82,7 +82,7 @@ struct Search<'a> {
 
 fn find(
     workspace: &WorkspaceRoot,
-    arguments: &Arguments,
+    arguments: &SearchArguments,
     redact: Option<Arc<dyn Redact>>,
     cancel: &CancellationToken,
 ) -> Result<String> {
@@ -120,7 +120,7 @@ fn find(
 
 impl<'a> Search<'a> {
     fn new(
-        arguments: &Arguments,
+        arguments: &SearchArguments,
         redact: Option<Arc<dyn Redact>>,
         cancel: &'a CancellationToken,
     ) -> Result<Self> {

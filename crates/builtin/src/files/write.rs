@@ -15,7 +15,7 @@ const DESCRIPTION: &str = "Writes a complete file of the workspace. Creates the 
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Arguments {
+struct WriteArguments {
     /// Path of the file, relative to the workspace.
     path: String,
     /// The complete content of the file.
@@ -25,7 +25,7 @@ struct Arguments {
 /// Creates the `write` tool. Writing the same content again has no further effect. Each call requires approval.
 pub fn write(workspace: &WorkspaceRoot) -> std::result::Result<FnTool, ToolSpecError> {
     let workspace = workspace.clone();
-    let tool = tool_fn("write", DESCRIPTION, move |_cx, arguments: Arguments| {
+    let tool = tool_fn("write", DESCRIPTION, move |_cx, arguments: WriteArguments| {
         let workspace = workspace.clone();
         async move {
             let text =
@@ -39,7 +39,7 @@ pub fn write(workspace: &WorkspaceRoot) -> std::result::Result<FnTool, ToolSpecE
 
 fn write_file(
     workspace: &WorkspaceRoot,
-    arguments: &Arguments,
+    arguments: &WriteArguments,
     cancel: &CancellationToken,
 ) -> Result<String> {
     let content = arguments.content.as_bytes();

@@ -15,14 +15,14 @@ use crate::limits::{SHELL_JOB_OUTPUT_BYTES_MAX, SHELL_JOBS_KEPT_MAX, SHELL_JOBS_
 
 /// The background jobs of one set of tools. They end when the set is dropped.
 #[derive(Clone, Default)]
-pub(super) struct BackgroundJobs(Arc<Inner>);
+pub(super) struct BackgroundJobs(Arc<JobsInner>);
 
-struct Inner {
+struct JobsInner {
     table: Mutex<JobTable>,
     slots: Arc<Semaphore>,
 }
 
-impl Default for Inner {
+impl Default for JobsInner {
     fn default() -> Self {
         Self { table: Mutex::default(), slots: Arc::new(Semaphore::new(SHELL_JOBS_MAX)) }
     }
@@ -37,14 +37,14 @@ struct JobTable {
 struct JobEntry {
     /// Conversation that started the job. The job is visible only there.
     owner: Option<ConversationKey>,
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<JobState>>,
     stop: CancellationToken,
     finished: CancellationToken,
     _cancel_on_drop: DropGuard,
 }
 
 #[derive(Default)]
-struct State {
+struct JobState {
     /// Unread output. If it exceeds the limit, only its end.
     unread: Vec<u8>,
     discarded: u64,
@@ -123,7 +123,7 @@ impl BackgroundJobs {
         &self,
         name: &str,
         cx: &ToolContext,
-    ) -> Option<(Arc<Mutex<State>>, CancellationToken, CancellationToken)> {
+    ) -> Option<(Arc<Mutex<JobState>>, CancellationToken, CancellationToken)> {
         let number: u64 = name.strip_prefix("job-")?.parse().ok()?;
         let table = self.0.table.lock();
         let job = table.jobs.get(&number).filter(|job| job.owner == ConversationKey::of(cx))?;
@@ -142,7 +142,7 @@ impl JobSlot {
     ) -> String {
         let Self { jobs, permit } = self;
         let (stop, finished) = (CancellationToken::new(), CancellationToken::new());
-        let state = Arc::new(Mutex::new(State::default()));
+        let state = Arc::new(Mutex::new(JobState::default()));
         let (result, output, cancelled, done) =
             (Arc::clone(&state), Arc::clone(&state), stop.clone(), finished.clone());
         tokio::spawn(async move {
@@ -173,7 +173,7 @@ impl JobSlot {
     }
 }
 
-impl State {
+impl JobState {
     fn add(&mut self, bytes: &[u8]) {
         self.unread.extend_from_slice(bytes);
         let excess = self.unread.len().saturating_sub(SHELL_JOB_OUTPUT_BYTES_MAX);

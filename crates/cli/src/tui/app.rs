@@ -24,7 +24,7 @@ const DECISION_DELAY: Duration = Duration::from_millis(500);
 
 /// Input of the state machine.
 #[derive(Debug)]
-pub(crate) enum Action {
+pub(crate) enum KeyAction {
     /// A key was pressed.
     Key(KeyEvent),
     /// Text was pasted.
@@ -176,43 +176,43 @@ impl App {
     }
 
     /// Applies an action and returns the effects to perform.
-    pub(crate) fn update(&mut self, action: Action) -> Vec<Effect> {
+    pub(crate) fn update(&mut self, action: KeyAction) -> Vec<Effect> {
         match action {
-            Action::Key(key) => return self.key(key),
-            Action::Paste(text) => self.input.insert(&text),
-            Action::Wheel(rows) => self.scroll_by(rows),
-            Action::AnswerIsText(id) => drop(self.text_questions.insert(id)),
-            Action::Run(kind) => return self.run_event(&kind),
-            Action::RunEnded => {
+            KeyAction::Key(key) => return self.key(key),
+            KeyAction::Paste(text) => self.input.insert(&text),
+            KeyAction::Wheel(rows) => self.scroll_by(rows),
+            KeyAction::AnswerIsText(id) => drop(self.text_questions.insert(id)),
+            KeyAction::Run(kind) => return self.run_event(&kind),
+            KeyAction::RunEnded => {
                 if self.running.is_some() {
                     let problem = CliError::new(ErrorKind::Bug, "the run ended without a result");
                     self.transcript.push(EntryBody::Error(problem));
                 }
                 return self.finish_run();
             }
-            Action::Tick(now) => self.now = now,
-            Action::Drawn(metrics) => self.apply_metrics(metrics),
-            Action::Notice(text) => self.transcript.push(EntryBody::Notice(text)),
-            Action::Error(problem) => self.transcript.push(EntryBody::Error(problem)),
-            Action::Model(name) => {
+            KeyAction::Tick(now) => self.now = now,
+            KeyAction::Drawn(metrics) => self.apply_metrics(metrics),
+            KeyAction::Notice(text) => self.transcript.push(EntryBody::Notice(text)),
+            KeyAction::Error(problem) => self.transcript.push(EntryBody::Error(problem)),
+            KeyAction::Model(name) => {
                 let text = format!("switched to the model `{name}`");
                 self.transcript.push(EntryBody::Notice(text));
                 self.status.model = name;
             }
-            Action::History(messages) => self.transcript.load(&messages),
-            Action::Follow => {
+            KeyAction::History(messages) => self.transcript.load(&messages),
+            KeyAction::Follow => {
                 self.transcript.begin_run();
                 self.running = Some(Running { since: self.now, is_cancelling: false });
             }
-            Action::NotStarted(text, problem) => {
+            KeyAction::NotStarted(text, problem) => {
                 self.transcript.push(EntryBody::Error(problem));
                 self.restore_input(&text);
             }
-            Action::InputNotDelivered(text) => {
+            KeyAction::InputNotDelivered(text) => {
                 self.queued.clear();
                 self.restore_input(&text);
             }
-            Action::NewConversation => {
+            KeyAction::NewConversation => {
                 self.transcript.clear();
                 self.usage = Usage::default();
                 let text = "started a new conversation; the previous one stays in the database";
@@ -281,7 +281,7 @@ impl App {
             self.input.insert(&text);
             return Vec::new();
         }
-        self.update(Action::Follow);
+        self.update(KeyAction::Follow);
         vec![Effect::ContinueRun(text)]
     }
 

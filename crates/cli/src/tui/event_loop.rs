@@ -12,7 +12,7 @@ use ratatui::crossterm::event::{self, Event as TermEvent, MouseEventKind};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
-use super::app::{Action, App, Effect, StatusInfo};
+use super::app::{App, Effect, KeyAction, StatusInfo};
 use super::terminal::Screen;
 use super::theme::Theme;
 use super::view::View;
@@ -139,11 +139,11 @@ impl TuiSession {
     /// Shows the stored messages and follows an unfinished run.
     async fn load_history(&mut self, history: History) {
         if !history.messages.is_empty() {
-            self.act(Action::History(history.messages)).await;
+            self.act(KeyAction::History(history.messages)).await;
         }
         if let Some(run) = history.unfinished {
             self.run = Some(run);
-            self.act(Action::Follow).await;
+            self.act(KeyAction::Follow).await;
         }
     }
 
@@ -171,7 +171,7 @@ impl TuiSession {
                 },
                 event = next_event(&mut self.run) => self.run_event(event).await,
                 _ = frames.tick(), if is_running || self.is_stale => {
-                    self.app.update(Action::Tick(self.started.elapsed()));
+                    self.app.update(KeyAction::Tick(self.started.elapsed()));
                     self.draw()?;
                 }
                 _ = polls.tick(), if !is_running => self.poll_other_clients().await,
@@ -185,7 +185,7 @@ impl TuiSession {
         // After an error, the next poll tries again.
         if let Ok(Some(run)) = self.chat.conversation.next_run().await {
             self.run = Some(run);
-            self.act(Action::Follow).await;
+            self.act(KeyAction::Follow).await;
         }
     }
 
@@ -196,9 +196,9 @@ impl TuiSession {
             let (view, app) = (&mut self.view, &self.app);
             self.screen.terminal.draw(|frame| metrics = view.draw(frame, app))?;
             // An approval request counts as visible after the frame was drawn.
-            self.app.update(Action::Tick(self.started.elapsed()));
+            self.app.update(KeyAction::Tick(self.started.elapsed()));
             let before = self.app.scroll;
-            self.app.update(Action::Drawn(metrics));
+            self.app.update(KeyAction::Drawn(metrics));
             if self.app.scroll == before {
                 break;
             }
@@ -209,11 +209,11 @@ impl TuiSession {
 
     async fn terminal_event(&mut self, event: TermEvent) {
         let action = match event {
-            TermEvent::Key(key) => Action::Key(key),
-            TermEvent::Paste(text) => Action::Paste(text),
+            TermEvent::Key(key) => KeyAction::Key(key),
+            TermEvent::Paste(text) => KeyAction::Paste(text),
             TermEvent::Mouse(mouse) => match mouse.kind {
-                MouseEventKind::ScrollUp => Action::Wheel(-WHEEL_ROWS),
-                MouseEventKind::ScrollDown => Action::Wheel(WHEEL_ROWS),
+                MouseEventKind::ScrollUp => KeyAction::Wheel(-WHEEL_ROWS),
+                MouseEventKind::ScrollDown => KeyAction::Wheel(WHEEL_ROWS),
                 _ => return,
             },
             TermEvent::Resize(..) | TermEvent::FocusGained | TermEvent::FocusLost => return,
@@ -227,11 +227,11 @@ impl TuiSession {
             Ok(Some(first)) => (Some(first), 0),
             Ok(None) => {
                 self.run = None;
-                return self.act(Action::RunEnded).await;
+                return self.act(KeyAction::RunEnded).await;
             }
             Err(problem) => {
                 self.run = None;
-                return self.act(Action::NotStarted(String::new(), problem)).await;
+                return self.act(KeyAction::NotStarted(String::new(), problem)).await;
             }
         };
         while let Some(event) = next {
@@ -242,9 +242,9 @@ impl TuiSession {
             if let (EventKind::ApprovalNeeded { request }, Some(run)) = (&event.kind, &self.run)
                 && run.wants_text(request.id)
             {
-                self.act(Action::AnswerIsText(request.id)).await;
+                self.act(KeyAction::AnswerIsText(request.id)).await;
             }
-            self.act(Action::Run(event.kind)).await;
+            self.act(KeyAction::Run(event.kind)).await;
             applied += 1;
             next = match &mut self.run {
                 Some(run) if !is_last && applied < EVENTS_PER_FRAME_MAX => run.next_ready(),
@@ -254,9 +254,9 @@ impl TuiSession {
     }
 
     /// Applies an action and performs its effects, which can cause further actions.
-    async fn act(&mut self, action: Action) {
+    async fn act(&mut self, action: KeyAction) {
         self.is_stale = true;
-        self.app.update(Action::Tick(self.started.elapsed()));
+        self.app.update(KeyAction::Tick(self.started.elapsed()));
         let mut actions = vec![action];
         while let Some(action) = actions.pop() {
             for effect in self.app.update(action) {
@@ -265,49 +265,49 @@ impl TuiSession {
         }
     }
 
-    async fn perform(&mut self, effect: Effect) -> Option<Action> {
+    async fn perform(&mut self, effect: Effect) -> Option<KeyAction> {
         let conversation = &mut self.chat.conversation;
         match effect {
             Effect::Start(text) => {
                 self.added.clear();
                 match conversation.start(&text).await {
                     Ok(run) => self.run = Some(run),
-                    Err(problem) => return Some(Action::NotStarted(text, problem)),
+                    Err(problem) => return Some(KeyAction::NotStarted(text, problem)),
                 }
             }
             Effect::ContinueRun(text) => match conversation.next_run().await {
                 Ok(Some(run)) => self.run = Some(run),
-                Ok(None) => return Some(Action::InputNotDelivered(text)),
-                Err(problem) => return Some(Action::NotStarted(text, problem)),
+                Ok(None) => return Some(KeyAction::InputNotDelivered(text)),
+                Err(problem) => return Some(KeyAction::NotStarted(text, problem)),
             },
             Effect::Steer(text) => match conversation.steer(&text).await {
                 Ok(input) => self.added.push(input),
-                Err(problem) => return Some(Action::Error(problem)),
+                Err(problem) => return Some(KeyAction::Error(problem)),
             },
             Effect::Decide(id, decision) => {
                 let decided = self.run.as_ref()?.decide(id, decision).await;
-                return decided.err().map(Action::Error);
+                return decided.err().map(KeyAction::Error);
             }
             Effect::Reply(id, text) => {
                 let replied = self.run.as_ref()?.reply(id, text).await;
-                return replied.err().map(Action::Error);
+                return replied.err().map(KeyAction::Error);
             }
-            Effect::Cancel => return self.cancel().await.err().map(Action::Error),
+            Effect::Cancel => return self.cancel().await.err().map(KeyAction::Error),
             Effect::Detach => {
                 self.run = None;
-                return Some(Action::Run(EventKind::Cancelled));
+                return Some(KeyAction::Run(EventKind::Cancelled));
             }
             Effect::Model(name) => {
                 return Some(match self.chat.agent.switch_model(conversation, &name).await {
-                    Ok(name) => Action::Model(name),
-                    Err(problem) => Action::Error(problem),
+                    Ok(name) => KeyAction::Model(name),
+                    Err(problem) => KeyAction::Error(problem),
                 });
             }
             Effect::Save(file, text) => return Some(save(file.as_deref(), &text)),
             Effect::StartConversation => {
                 return Some(match conversation.reset().await {
-                    Ok(()) => Action::NewConversation,
-                    Err(problem) => Action::Error(problem),
+                    Ok(()) => KeyAction::NewConversation,
+                    Err(problem) => KeyAction::Error(problem),
                 });
             }
             Effect::Redraw => self.screen.terminal.clear().ok()?,
@@ -366,7 +366,7 @@ async fn finish(run: &mut RunStream) {
 }
 
 /// Writes the conversation to a new file.
-fn save(file: Option<&str>, text: &str) -> Action {
+fn save(file: Option<&str>, text: &str) -> KeyAction {
     let default = || {
         let now = Env::system().now().to_rfc3339();
         let stamp: String = now.chars().filter(char::is_ascii_digit).take(14).collect();
@@ -376,8 +376,8 @@ fn save(file: Option<&str>, text: &str) -> Action {
     let written =
         File::create_new(Path::new(&name)).and_then(|mut file| file.write_all(text.as_bytes()));
     match written {
-        Ok(()) => Action::Notice(format!("saved to `{name}`")),
-        Err(error) => Action::Error(
+        Ok(()) => KeyAction::Notice(format!("saved to `{name}`")),
+        Err(error) => KeyAction::Error(
             CliError::io(format!("{name} was not saved"), &error)
                 .hint("use another name: /save NAME"),
         ),

@@ -14,7 +14,7 @@ use serde::Deserialize;
 const NAME_CHARS_MAX: usize = 64;
 
 #[derive(Deserialize, JsonSchema)]
-struct Arguments {
+struct NoteArguments {
     /// Short name of letters, digits, `-` and `_`, without an extension.
     name: String,
     /// Text of the note.
@@ -24,7 +24,7 @@ struct Arguments {
 /// Creates the tool. The directory is created with the first note.
 pub(crate) fn tool(dir: PathBuf) -> Result<FnTool, ToolSpecError> {
     let describe = "Saves a note as a text file. Every call requires approval.";
-    let tool = tool_fn("save_note", describe, move |_cx, arguments: Arguments| {
+    let tool = tool_fn("save_note", describe, move |_cx, arguments: NoteArguments| {
         let dir = dir.clone();
         async move {
             let work = move || save(&dir, &arguments.name, &arguments.text);

@@ -65,9 +65,9 @@ pub struct ShellHost {
 
 /// Sandbox backends of this machine. They are probed when the first shell needs them.
 #[derive(Default)]
-pub(crate) struct Sandbox(OnceCell<SandboxRegistry>);
+pub(crate) struct LazySandboxes(OnceCell<SandboxRegistry>);
 
-impl Sandbox {
+impl LazySandboxes {
     /// Probes this machine once. Returns an error if no backend can isolate a process.
     pub(crate) async fn probe(&self) -> Result<(), HostError> {
         let found = self.0.get_or_init(|| SandboxRegistry::detect(Launcher::own().ok())).await;

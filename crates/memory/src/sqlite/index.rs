@@ -113,7 +113,7 @@ impl VectorIndexCache {
     /// Returns the number of cached indexes.
     #[cfg(test)]
     pub(super) fn owners(&self) -> usize {
-        self.slots.lock().unwrap().len()
+        self.slots.lock().len()
     }
 }
 

@@ -72,21 +72,21 @@ fn children(pid: Pid) -> Vec<Pid> {
 }
 
 /// Parent and state of a process.
-struct State {
+struct ProcessTreeState {
     parent: i32,
     is_alive: bool,
     is_stopped: bool,
 }
 
 /// Returns the state of a process. `None` if it is gone.
-fn state(pid: Pid) -> Option<State> {
+fn state(pid: Pid) -> Option<ProcessTreeState> {
     let text = fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())).ok()?;
     // The process name before the bracket may itself contain brackets.
     let (_, rest) = text.rsplit_once(')')?;
     let mut fields = rest.split_ascii_whitespace();
     let state = fields.next()?;
     let (is_alive, is_stopped) = (!matches!(state, "Z" | "X"), matches!(state, "T" | "t"));
-    Some(State { parent: fields.next()?.parse().ok()?, is_alive, is_stopped })
+    Some(ProcessTreeState { parent: fields.next()?.parse().ok()?, is_alive, is_stopped })
 }
 
 /// Returns the start time of a process in clock ticks since boot. Start time and process id together identify a process

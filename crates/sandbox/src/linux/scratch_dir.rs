@@ -22,10 +22,10 @@ static NEXT: AtomicU64 = AtomicU64::new(0);
 
 /// A private directory of this process. It is removed with its last clone.
 #[derive(Debug, Clone)]
-pub struct ScratchDir(Arc<Inner>);
+pub struct ScratchDir(Arc<ScratchDirInner>);
 
 #[derive(Debug)]
-struct Inner {
+struct ScratchDirInner {
     dir: PathBuf,
     /// Identity of the process and number of the directory.
     name: String,
@@ -48,7 +48,11 @@ impl ScratchDir {
             match DirBuilder::new().mode(0o700).create(&dir) {
                 Ok(()) => {
                     let dir = dir.canonicalize()?;
-                    return Ok(Self(Arc::new(Inner { dir, name, next: AtomicU64::new(0) })));
+                    return Ok(Self(Arc::new(ScratchDirInner {
+                        dir,
+                        name,
+                        next: AtomicU64::new(0),
+                    })));
                 }
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(error),
@@ -72,7 +76,7 @@ impl ScratchDir {
     }
 }
 
-impl Drop for Inner {
+impl Drop for ScratchDirInner {
     fn drop(&mut self) {
         if let Err(error) = fs::remove_dir_all(&self.dir) {
             tracing::debug!(%error, "cannot remove the directory of the sandboxes");

@@ -13,7 +13,9 @@ use rustix::fs::{FlockOperation, flock};
 
 use super::record::{Snapshot, SnapshotLabel, SnapshotManifest, WorkspaceRecord};
 use super::tree::FileStamp;
-use super::{Inner, RestoreStatus, WorkspaceError, WorkspaceHandle, WorkspaceKey, snapshot};
+use super::{
+    ConversationInner, RestoreStatus, WorkspaceError, WorkspaceHandle, WorkspaceKey, snapshot,
+};
 use crate::limits::WORKSPACE_SLOTS_MAX;
 
 /// Label of the snapshot that is stored when a workspace becomes idle.
@@ -152,7 +154,7 @@ fn remove_tree(dir: &Path) -> io::Result<()> {
 const STORE_ERROR: &str = "cannot access the store of workspaces";
 const DIR_ERROR: &str = "cannot access the directory of a workspace";
 
-impl Inner {
+impl ConversationInner {
     /// Reads the record of a workspace from the store. `None` if there is none.
     pub(super) fn record(&self, key: &str) -> Result<Option<WorkspaceRecord>, WorkspaceError> {
         let wrap_error = WorkspaceError::io(STORE_ERROR);

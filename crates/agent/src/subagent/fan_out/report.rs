@@ -24,7 +24,7 @@ struct TaskReport<'a> {
     item: usize,
     #[serde(skip_serializing_if = "Option::is_none")]
     task: Option<&'a str>,
-    status: TaskStatus,
+    status: FanOutTaskStatus,
     /// The response, possibly shortened.
     #[serde(skip_serializing_if = "Option::is_none")]
     result: Option<String>,
@@ -34,7 +34,7 @@ struct TaskReport<'a> {
 
 #[derive(Clone, Copy, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
-enum TaskStatus {
+enum FanOutTaskStatus {
     Completed,
     /// The task stopped at a limit.
     Partial,
@@ -81,7 +81,8 @@ fn cut_to(share: usize, ended: &[ChildReport]) -> serde_json::Result<String> {
 impl<'a> FanOutReport<'a> {
     fn of(results: Vec<TaskReport<'a>>, note: Option<String>) -> Self {
         let count = |status| results.iter().filter(|result| result.status == status).count();
-        let (completed, partial) = (count(TaskStatus::Completed), count(TaskStatus::Partial));
+        let (completed, partial) =
+            (count(FanOutTaskStatus::Completed), count(FanOutTaskStatus::Partial));
         Self { completed, partial, failed: results.len() - completed - partial, results, note }
     }
 }
@@ -89,11 +90,11 @@ impl<'a> FanOutReport<'a> {
 impl TaskReport<'_> {
     fn of(index: usize, report: &ChildReport) -> Self {
         let status = match (report.status, &report.limit) {
-            (ChildStatus::Completed, None) => TaskStatus::Completed,
-            (ChildStatus::Completed, Some(_)) => TaskStatus::Partial,
-            (ChildStatus::Running, _) => TaskStatus::Running,
-            (ChildStatus::Failed, _) => TaskStatus::Failed,
-            (ChildStatus::Cancelled, _) => TaskStatus::Cancelled,
+            (ChildStatus::Completed, None) => FanOutTaskStatus::Completed,
+            (ChildStatus::Completed, Some(_)) => FanOutTaskStatus::Partial,
+            (ChildStatus::Running, _) => FanOutTaskStatus::Running,
+            (ChildStatus::Failed, _) => FanOutTaskStatus::Failed,
+            (ChildStatus::Cancelled, _) => FanOutTaskStatus::Cancelled,
         };
         let has_answer = report.status == ChildStatus::Completed;
         Self {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use provost_agent::team::{
-    BoardError, LEAD, MemberOutcome, MemberStatus, NewBoardTask, TaskStatus, TeamCommand,
+    BoardError, BoardTaskStatus, LEAD, MemberOutcome, MemberStatus, NewBoardTask, TeamCommand,
     TeamError, TeamResponse, TeamState,
 };
 use provost_core::recovery::EffectKey;
@@ -50,7 +50,7 @@ fn s201_a_new_task_has_id_title_creator_and_is_open() {
     let tasks = book.board().tasks();
     let first = &tasks[0];
     assert_eq!((first.id.as_str(), first.title.as_str()), ("board-1", "paint"));
-    assert_eq!((first.created_by.as_str(), first.status), ("anna", TaskStatus::Open));
+    assert_eq!((first.created_by.as_str(), first.status), ("anna", BoardTaskStatus::Open));
     assert_eq!((first.created_at, tasks[1].id.as_str()), (NOW, "board-2"));
 }
 
@@ -60,10 +60,10 @@ fn s202_claiming_sets_the_assignee_and_completing_the_result() {
     create(&mut book, "paint").unwrap();
     claim(&mut book, "anna", NOW).unwrap();
     let task = &book.board().tasks()[0];
-    assert_eq!((task.status, task.assignee.as_deref()), (TaskStatus::Claimed, Some("anna")));
+    assert_eq!((task.status, task.assignee.as_deref()), (BoardTaskStatus::Claimed, Some("anna")));
     complete(&mut book, "anna", "board-1").unwrap();
     let task = &book.board().tasks()[0];
-    assert_eq!((task.status, task.result.as_deref()), (TaskStatus::Completed, Some("done")));
+    assert_eq!((task.status, task.result.as_deref()), (BoardTaskStatus::Completed, Some("done")));
 }
 
 #[test]
@@ -106,7 +106,7 @@ fn the_lead_may_give_back_what_somebody_else_has_claimed() {
     let unclaim = |by: &str| TeamCommand::Unclaim { by: by.into(), task: "board-1".into() };
     assert_eq!(error(book.apply(unclaim("bert"), NOW)), ErrorKind::Denied);
     book.apply(unclaim(LEAD), NOW).unwrap();
-    assert_eq!(book.board().tasks()[0].status, TaskStatus::Open);
+    assert_eq!(book.board().tasks()[0].status, BoardTaskStatus::Open);
     assert_eq!(error(book.apply(unclaim(LEAD), NOW)), ErrorKind::Conflict);
 }
 

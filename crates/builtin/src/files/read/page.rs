@@ -7,7 +7,7 @@ use super::header;
 use crate::limits::CONTENT_BYTES_MAX;
 
 /// A page of lines.
-pub(crate) struct Page {
+pub(crate) struct LinePage {
     /// Number of the first line. The first line of a file is 1.
     first: u64,
     lines_max: usize,
@@ -30,7 +30,7 @@ pub(crate) struct Page {
     is_open: bool,
 }
 
-impl Page {
+impl LinePage {
     pub(crate) fn new(first: u64, lines_max: usize) -> Self {
         Self {
             first,

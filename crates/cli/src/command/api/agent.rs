@@ -22,13 +22,13 @@ Examples:
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     #[command(subcommand)]
-    action: Action,
+    action: AgentCommand,
     #[command(flatten)]
     remote: ConnectionArgs,
 }
 
 #[derive(Debug, Subcommand)]
-enum Action {
+enum AgentCommand {
     /// List agents
     #[command(visible_alias = "ls", after_help = "Examples:\n  provost agent list -o name")]
     List(ListArgs),
@@ -128,7 +128,7 @@ impl ApiCommand for Args {
 
     fn if_missing(&self) -> IfMissing {
         match self.action {
-            Action::Create { .. } => IfMissing::Create,
+            AgentCommand::Create { .. } => IfMissing::Create,
             _ => IfMissing::Fail,
         }
     }
@@ -136,15 +136,17 @@ impl ApiCommand for Args {
     async fn run(&self, cx: &mut Connection) -> Result<u8, CliError> {
         let (client, printer) = (&cx.client, &cx.printer);
         match &self.action {
-            Action::List(list) => {
+            AgentCommand::List(list) => {
                 let paging = list.paging();
                 return list.run(printer, async || client.agents(&paging).await).await;
             }
-            Action::Get { name } => printer.print_details(&client.agent(name).await?, name)?,
-            Action::DefaultConfig { name } => {
+            AgentCommand::Get { name } => {
+                printer.print_details(&client.agent(name).await?, name)?
+            }
+            AgentCommand::DefaultConfig { name } => {
                 printer.print_details(&client.agent_default_config(name).await?, name)?
             }
-            Action::Create { name, settings } => {
+            AgentCommand::Create { name, settings } => {
                 let mut config: AgentConfig = serde_json::from_value(settings.config().into())
                     .map_err(|error| CliError::invalid(format!("--set: {error}")))?;
                 // Approval requests of the agent wait, because users can decide them over the API.
@@ -157,14 +159,14 @@ impl ApiCommand for Args {
                 let created = client.create_agent(&agent).await?;
                 printer.print_result(&created, name, &format!("created {name}"))?;
             }
-            Action::Update { name, revision, settings } => {
+            AgentCommand::Update { name, revision, settings } => {
                 let change =
                     AgentChange { title: settings.title.clone(), config: settings.config() };
                 let updated = client.update_agent(name, &change, *revision).await?;
                 let text = format!("updated {name}: revision {}", updated.revision);
                 printer.print_result(&updated, name, &text)?;
             }
-            Action::Delete { name } => {
+            AgentCommand::Delete { name } => {
                 client.delete_agent(name).await?;
                 printer.print_result(&json!({ "name": name }), name, &format!("deleted {name}"))?;
             }

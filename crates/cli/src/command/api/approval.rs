@@ -24,7 +24,7 @@ Examples:
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     #[command(subcommand)]
-    action: Action,
+    action: ApprovalCommand,
     #[command(flatten)]
     remote: ConnectionArgs,
 }
@@ -38,14 +38,14 @@ pub(crate) struct Alias<T: clap::Args> {
     remote: ConnectionArgs,
 }
 
-impl<T: clap::Args + Into<Action>> From<Alias<T>> for Args {
+impl<T: clap::Args + Into<ApprovalCommand>> From<Alias<T>> for Args {
     fn from(alias: Alias<T>) -> Self {
         Self { action: alias.args.into(), remote: alias.remote }
     }
 }
 
 #[derive(Debug, Subcommand)]
-pub(crate) enum Action {
+pub(crate) enum ApprovalCommand {
     /// List approval requests, newest first
     #[command(visible_alias = "ls")]
     List(ListApprovals),
@@ -113,25 +113,25 @@ pub(crate) struct Reply {
     text: String,
 }
 
-impl From<ListApprovals> for Action {
+impl From<ListApprovals> for ApprovalCommand {
     fn from(args: ListApprovals) -> Self {
         Self::List(args)
     }
 }
 
-impl From<Approve> for Action {
+impl From<Approve> for ApprovalCommand {
     fn from(args: Approve) -> Self {
         Self::Approve(args)
     }
 }
 
-impl From<Deny> for Action {
+impl From<Deny> for ApprovalCommand {
     fn from(args: Deny) -> Self {
         Self::Deny(args)
     }
 }
 
-impl From<Reply> for Action {
+impl From<Reply> for ApprovalCommand {
     fn from(args: Reply) -> Self {
         Self::Reply(args)
     }
@@ -144,18 +144,18 @@ impl ApiCommand for Args {
 
     async fn run(&self, cx: &mut Connection) -> Result<u8, CliError> {
         match &self.action {
-            Action::List(args) => args.run(cx).await,
-            Action::Approve(args) => {
+            ApprovalCommand::List(args) => args.run(cx).await,
+            ApprovalCommand::Approve(args) => {
                 let request =
                     DecisionRequest { decision: Decision::Approve, text: None, grant: args.scope };
                 decide(cx, args.approval, &request).await
             }
-            Action::Deny(args) => {
+            ApprovalCommand::Deny(args) => {
                 let text = args.reason.clone();
                 let request = DecisionRequest { decision: Decision::Deny, text, grant: None };
                 decide(cx, args.approval, &request).await
             }
-            Action::Reply(args) => {
+            ApprovalCommand::Reply(args) => {
                 let text = Some(args.text.clone());
                 let request = DecisionRequest { decision: Decision::Reply, text, grant: None };
                 decide(cx, args.approval, &request).await

@@ -23,13 +23,13 @@ The scope is `namespace`, `agent:<name>`, `session:<id>` or `task:<id>`. A run t
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     #[command(subcommand)]
-    action: Action,
+    action: BudgetCommand,
     #[command(flatten)]
     remote: ConnectionArgs,
 }
 
 #[derive(Debug, Subcommand)]
-enum Action {
+enum BudgetCommand {
     /// List budgets with their limit and the amount spent
     #[command(visible_alias = "ls", after_help = "Examples:\n  provost budget list --watch")]
     List(ListArgs),
@@ -62,18 +62,18 @@ impl ApiCommand for Args {
     async fn run(&self, cx: &mut Connection) -> Result<u8, CliError> {
         let (client, printer) = (&cx.client, &cx.printer);
         match &self.action {
-            Action::List(list) => {
+            BudgetCommand::List(list) => {
                 let paging = list.paging();
                 return list.run(printer, async || client.budgets(&paging).await).await;
             }
-            Action::Set { scope, cap, period } => {
+            BudgetCommand::Set { scope, cap, period } => {
                 let cap = super::task::money(cap).map_err(|problem| problem.hint("write 0.50"))?;
                 let change = BudgetChange { scope: scope.clone(), cap, period: *period };
                 let set = client.set_budget(&change).await?;
                 let text = format!("{scope}: limit {}, spent {}", set.cap, set.spent);
                 printer.print_result(&set, scope, &text)?;
             }
-            Action::Remove { scope } => {
+            BudgetCommand::Remove { scope } => {
                 client.remove_budget(&BudgetKey { scope: scope.clone() }).await?;
                 printer.print_result(
                     &json!({ "scope": scope }),

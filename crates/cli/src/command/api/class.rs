@@ -18,13 +18,13 @@ Examples:
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     #[command(subcommand)]
-    action: Action,
+    action: ClassCommand,
     #[command(flatten)]
     remote: ConnectionArgs,
 }
 
 #[derive(Debug, Subcommand)]
-enum Action {
+enum ClassCommand {
     /// List execution classes
     #[command(visible_alias = "ls", after_help = "Examples:\n  provost class list --watch")]
     List(ListArgs),
@@ -47,11 +47,11 @@ impl ApiCommand for Args {
     async fn run(&self, cx: &mut Connection) -> Result<u8, CliError> {
         let (client, printer) = (&cx.client, &cx.printer);
         match &self.action {
-            Action::List(list) => {
+            ClassCommand::List(list) => {
                 let paging = list.paging();
                 list.run(printer, async || client.execution_classes(&paging).await).await
             }
-            Action::Set { class, desired } => {
+            ClassCommand::Set { class, desired } => {
                 let set = client.set_concurrency_limit(class, *desired).await?;
                 let text = format!("{class}: at most {} concurrent runs", set.concurrency_limit);
                 printer.print_result(&set, class, &text).map(|()| 0)

@@ -23,13 +23,13 @@ Examples:
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     #[command(subcommand)]
-    action: Action,
+    action: DeliveryCommand,
     #[command(flatten)]
     remote: ConnectionArgs,
 }
 
 #[derive(Debug, Subcommand)]
-enum Action {
+enum DeliveryCommand {
     /// List deliveries, newest first
     #[command(
         visible_alias = "ls",
@@ -73,7 +73,7 @@ impl ApiCommand for Args {
     async fn run(&self, cx: &mut Connection) -> Result<u8, CliError> {
         let (client, printer) = (&cx.client, &cx.printer);
         match &self.action {
-            Action::List { state, run, list } => {
+            DeliveryCommand::List { state, run, list } => {
                 let query = DeliveryQuery {
                     state: *state,
                     run: *run,
@@ -82,10 +82,10 @@ impl ApiCommand for Args {
                 };
                 return list.run(printer, async || client.deliveries(&query).await).await;
             }
-            Action::Get { delivery } => {
+            DeliveryCommand::Get { delivery } => {
                 printer.print_details(&client.delivery(*delivery).await?, &delivery.to_string())?;
             }
-            Action::Retry { delivery } => {
+            DeliveryCommand::Retry { delivery } => {
                 let sent = client.retry_delivery(*delivery).await?;
                 printer.print_result(
                     &sent,
@@ -93,7 +93,7 @@ impl ApiCommand for Args {
                     &format!("retrying {delivery}"),
                 )?;
             }
-            Action::Dismiss { delivery } => {
+            DeliveryCommand::Dismiss { delivery } => {
                 let dismissed = client.dismiss_delivery(*delivery).await?;
                 printer.print_result(
                     &dismissed,

@@ -20,13 +20,13 @@ A grant is created by `provost approval approve appr_01… --scope run|session|a
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     #[command(subcommand)]
-    action: Action,
+    action: GrantCommand,
     #[command(flatten)]
     remote: ConnectionArgs,
 }
 
 #[derive(Debug, Subcommand)]
-enum Action {
+enum GrantCommand {
     /// List standing approvals
     #[command(visible_alias = "ls", after_help = "Examples:\n  provost grant list -o json")]
     List(ListArgs),
@@ -49,11 +49,11 @@ impl ApiCommand for Args {
     async fn run(&self, cx: &mut Connection) -> Result<u8, CliError> {
         let (client, printer) = (&cx.client, &cx.printer);
         match &self.action {
-            Action::List(list) => {
+            GrantCommand::List(list) => {
                 let paging = list.paging();
                 list.run(printer, async || client.standing_approvals(&paging).await).await
             }
-            Action::Revoke { scope, call_key } => {
+            GrantCommand::Revoke { scope, call_key } => {
                 let key = StandingApprovalKey { scope: scope.clone(), call_key: call_key.clone() };
                 client.revoke_standing_approval(&key).await?;
                 let text = format!("revoked: {call_key} of {scope} requires approval again");

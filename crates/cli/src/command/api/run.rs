@@ -36,13 +36,13 @@ Exit codes: 0 succeeded, 1 the run failed or its replay differs, 5 not found, 10
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     #[command(subcommand)]
-    action: Action,
+    action: RunCommand,
     #[command(flatten)]
     remote: ConnectionArgs,
 }
 
 #[derive(Debug, Subcommand)]
-enum Action {
+enum RunCommand {
     /// List runs, newest first
     #[command(
         visible_alias = "ls",
@@ -226,56 +226,56 @@ impl ApiCommand for Args {
     async fn run(&self, cx: &mut Connection) -> Result<u8, CliError> {
         let (client, printer) = (&cx.client, &cx.printer);
         match &self.action {
-            Action::List(args) => {
+            RunCommand::List(args) => {
                 let query = args.query();
                 return args.list.run(printer, async || client.runs(&query).await).await;
             }
-            Action::Get { run } => {
+            RunCommand::Get { run } => {
                 printer.print_details(&client.run(*run).await?, &run.to_string())?
             }
-            Action::Steps { run, list } => {
+            RunCommand::Steps { run, list } => {
                 let paging = list.paging();
                 return list.run(printer, async || client.run_steps(*run, &paging).await).await;
             }
-            Action::Attempts { run, list } => {
+            RunCommand::Attempts { run, list } => {
                 let paging = list.paging();
                 return list.run(printer, async || client.run_attempts(*run, &paging).await).await;
             }
-            Action::Events(args) => return args.run(cx).await,
-            Action::Wait { run, timeout } => return wait(cx, *run, *timeout).await,
-            Action::Send { run, input } => {
+            RunCommand::Events(args) => return args.run(cx).await,
+            RunCommand::Wait { run, timeout } => return wait(cx, *run, *timeout).await,
+            RunCommand::Send { run, input } => {
                 let receipt = client.send_input_to_run(*run, &input.new_input()).await?;
                 input.print_receipt(&receipt, printer)?;
             }
-            Action::Inputs { run, list } => {
+            RunCommand::Inputs { run, list } => {
                 let paging = list.paging();
                 return list.run(printer, async || client.run_inputs(*run, &paging).await).await;
             }
-            Action::DeleteInput { run, input } => {
+            RunCommand::DeleteInput { run, input } => {
                 client.delete_input(*run, *input).await?;
                 let text = format!("deleted {input}");
                 printer.print_result(&json!({ "id": input }), &input.to_string(), &text)?;
             }
-            Action::Pending { run } => {
+            RunCommand::Pending { run } => {
                 printer.print_details(&client.run_interaction(*run).await?, &run.to_string())?;
             }
-            Action::Transitions { run, list } => {
+            RunCommand::Transitions { run, list } => {
                 let paging = list.paging();
                 return list
                     .run(printer, async || client.run_transitions(*run, &paging).await)
                     .await;
             }
-            Action::Fork(args) => args.run(cx).await?,
-            Action::Replay { run } => return replay(cx, *run).await,
-            Action::ExportCassette { run, file } => {
+            RunCommand::Fork(args) => args.run(cx).await?,
+            RunCommand::Replay { run } => return replay(cx, *run).await,
+            RunCommand::ExportCassette { run, file } => {
                 export_cassette(cx, *run, file.as_deref()).await?
             }
-            Action::Cancel { run } => {
+            RunCommand::Cancel { run } => {
                 let cancelled = client.cancel_run(*run).await?;
                 let text = format!("{run}: {}", cancel_text(cancelled.outcome));
                 printer.print_result(&cancelled, &run.to_string(), &text)?;
             }
-            Action::Resume { run } => {
+            RunCommand::Resume { run } => {
                 let resumed = client.resume_run(*run).await?;
                 printer.print_result(&resumed, &run.to_string(), &format!("resumed {run}"))?;
             }

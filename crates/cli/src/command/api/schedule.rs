@@ -27,13 +27,13 @@ Examples:
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     #[command(subcommand)]
-    action: Action,
+    action: ScheduleCommand,
     #[command(flatten)]
     remote: ConnectionArgs,
 }
 
 #[derive(Debug, Subcommand)]
-enum Action {
+enum ScheduleCommand {
     /// List schedules
     #[command(visible_alias = "ls", after_help = "Examples:\n  provost schedule list --watch")]
     List(ListArgs),
@@ -165,28 +165,28 @@ impl ApiCommand for Args {
     async fn run(&self, cx: &mut Connection) -> Result<u8, CliError> {
         let (client, printer) = (&cx.client, &cx.printer);
         match &self.action {
-            Action::List(list) => {
+            ScheduleCommand::List(list) => {
                 let paging = list.paging();
                 return list.run(printer, async || client.schedules(&paging).await).await;
             }
-            Action::Get { schedule } => {
+            ScheduleCommand::Get { schedule } => {
                 printer.print_details(&client.schedule(schedule).await?, schedule)?
             }
-            Action::Set(args) => {
+            ScheduleCommand::Set(args) => {
                 let name = &args.schedule;
                 let set = client.put_schedule(name, &args.change()?).await?;
                 let next = set.next_at.map_or_else(|| "never".to_owned(), |at| at.to_string());
                 printer.print_result(&set, name, &format!("{name}: next start {next}"))?;
             }
-            Action::Pause { schedule } => {
+            ScheduleCommand::Pause { schedule } => {
                 let paused = client.pause_schedule(schedule, true).await?;
                 printer.print_result(&paused, schedule, &format!("paused {schedule}"))?;
             }
-            Action::Resume { schedule } => {
+            ScheduleCommand::Resume { schedule } => {
                 let resumed = client.pause_schedule(schedule, false).await?;
                 printer.print_result(&resumed, schedule, &format!("resumed {schedule}"))?;
             }
-            Action::Delete { schedule } => {
+            ScheduleCommand::Delete { schedule } => {
                 client.delete_schedule(schedule).await?;
                 printer.print_result(
                     &json!({ "id": schedule }),

@@ -20,13 +20,13 @@ Examples:
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     #[command(subcommand)]
-    action: Action,
+    action: ServerCommand,
     #[command(flatten)]
     remote: ConnectionArgs,
 }
 
 #[derive(Debug, Subcommand)]
-enum Action {
+enum ServerCommand {
     /// Show version, health and readiness; exits with 9 if the server is not ready
     #[command(
         after_help = "Examples:\n  provost server status\n  provost server status -o json | jq .ready"
@@ -47,9 +47,9 @@ impl ApiCommand for Args {
 
     async fn run(&self, cx: &mut Connection) -> Result<u8, CliError> {
         match self.action {
-            Action::Status => status(cx).await,
-            Action::Whoami => whoami(cx).await,
-            Action::Metrics => metrics(cx).await,
+            ServerCommand::Status => status(cx).await,
+            ServerCommand::Whoami => whoami(cx).await,
+            ServerCommand::Metrics => metrics(cx).await,
         }
     }
 }

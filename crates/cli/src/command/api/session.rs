@@ -27,13 +27,13 @@ Examples:
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     #[command(subcommand)]
-    action: Action,
+    action: SessionCommand,
     #[command(flatten)]
     remote: ConnectionArgs,
 }
 
 #[derive(Debug, Subcommand)]
-enum Action {
+enum SessionCommand {
     /// List sessions
     #[command(
         visible_alias = "ls",
@@ -132,7 +132,7 @@ impl ApiCommand for Args {
     async fn run(&self, cx: &mut Connection) -> Result<u8, CliError> {
         let (client, printer) = (&cx.client, &cx.printer);
         match &self.action {
-            Action::List { agent, key, list } => {
+            SessionCommand::List { agent, key, list } => {
                 let query = SessionQuery {
                     agent: agent.clone(),
                     key: key.clone(),
@@ -141,14 +141,14 @@ impl ApiCommand for Args {
                 };
                 list.run(printer, async || client.sessions(&query).await).await
             }
-            Action::Get { session } => {
+            SessionCommand::Get { session } => {
                 printer.print_details(&client.session(session).await?, session).map(|()| 0)
             }
-            Action::Messages { session, list } => {
+            SessionCommand::Messages { session, list } => {
                 let paging = list.paging();
                 list.run(printer, async || client.session_messages(session, &paging).await).await
             }
-            Action::Show { session, list } => {
+            SessionCommand::Show { session, list } => {
                 let found = client.session(session).await?;
                 if printer.format == Format::Table {
                     printer.print_details(&found, session)?;
@@ -157,8 +157,8 @@ impl ApiCommand for Args {
                 let paging: PageQuery = list.paging();
                 list.run(printer, async || client.session_messages(session, &paging).await).await
             }
-            Action::Events { session, after } => watch(cx, session, after.clone()).await,
-            Action::Queue { session, queue } => {
+            SessionCommand::Events { session, after } => watch(cx, session, after.clone()).await,
+            SessionCommand::Queue { session, queue } => {
                 let set = client.set_session_queue(session, &queue.queue()).await?;
                 let mode = queue.mode.map_or_else(|| "default".to_owned(), |mode| mode.to_string());
                 printer.print_result(&set, session, &format!("{session}: queue mode {mode}"))?;

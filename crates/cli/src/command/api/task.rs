@@ -39,13 +39,13 @@ Exit codes: 0 succeeded, 1 the run failed, 5 not found, 10 timeout, 130 cancelle
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     #[command(subcommand)]
-    action: Action,
+    action: TaskCommand,
     #[command(flatten)]
     remote: ConnectionArgs,
 }
 
 #[derive(Debug, Subcommand)]
-enum Action {
+enum TaskCommand {
     /// Submit a task
     Submit(Box<submit::Args>),
     /// List tasks, newest first
@@ -194,14 +194,14 @@ impl ApiCommand for Args {
 
     fn if_missing(&self) -> IfMissing {
         match self.action {
-            Action::Submit(_) => IfMissing::Create,
+            TaskCommand::Submit(_) => IfMissing::Create,
             _ => IfMissing::Fail,
         }
     }
 
     fn check(&mut self) -> Result<(), CliError> {
         match &mut self.action {
-            Action::Submit(args) => args.read_message(),
+            TaskCommand::Submit(args) => args.read_message(),
             _ => Ok(()),
         }
     }
@@ -209,8 +209,8 @@ impl ApiCommand for Args {
     async fn run(&self, cx: &mut Connection) -> Result<u8, CliError> {
         let (client, printer) = (&cx.client, &cx.printer);
         match &self.action {
-            Action::Submit(args) => return args.run(cx).await,
-            Action::List(args) => {
+            TaskCommand::Submit(args) => return args.run(cx).await,
+            TaskCommand::List(args) => {
                 let query = TaskQuery {
                     state: args.state,
                     agent: args.agent.clone(),
@@ -223,39 +223,39 @@ impl ApiCommand for Args {
                 };
                 return args.list.run(printer, async || client.tasks(&query).await).await;
             }
-            Action::Get { task } => {
+            TaskCommand::Get { task } => {
                 printer.print_details(&client.task(*task).await?, &task.to_string())?
             }
-            Action::Wait { task, timeout } => return wait(cx, *task, *timeout).await,
-            Action::Cancel { task } => {
+            TaskCommand::Wait { task, timeout } => return wait(cx, *task, *timeout).await,
+            TaskCommand::Cancel { task } => {
                 let cancelled = client.cancel_task(*task).await?;
                 let text = format!("{task}: {}", cancel_text(cancelled.outcome));
                 printer.print_result(&cancelled, &task.to_string(), &text)?;
             }
-            Action::Archive { task } => {
+            TaskCommand::Archive { task } => {
                 let archived = client.archive_task(*task).await?;
                 printer.print_result(&archived, &task.to_string(), &format!("archived {task}"))?;
             }
-            Action::Retry { task } => {
+            TaskCommand::Retry { task } => {
                 let run = client.retry_task(*task).await?.run;
                 let retry = json!({ "task": task, "run": run });
                 let text = format!("{run} executes {task}\n→ provost task wait {task}");
                 printer.print_result(&retry, &run.to_string(), &text)?;
             }
-            Action::Runs { task, list } => {
+            TaskCommand::Runs { task, list } => {
                 let paging = list.paging();
                 return list.run(printer, async || client.task_runs(*task, &paging).await).await;
             }
-            Action::Send { task, input } => {
+            TaskCommand::Send { task, input } => {
                 let receipt = client.send_input_to_task(*task, &input.new_input()).await?;
                 input.print_receipt(&receipt, printer)?;
             }
-            Action::Inputs { task, list } => {
+            TaskCommand::Inputs { task, list } => {
                 let paging = list.paging();
                 return list.run(printer, async || client.task_inputs(*task, &paging).await).await;
             }
-            Action::Logs(args) => return args.run(cx).await,
-            Action::Events(args) => return args.run(cx).await,
+            TaskCommand::Logs(args) => return args.run(cx).await,
+            TaskCommand::Events(args) => return args.run(cx).await,
         }
         Ok(0)
     }

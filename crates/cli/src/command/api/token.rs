@@ -28,13 +28,13 @@ On the server's machine, omit --server: the command then needs no token.";
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     #[command(subcommand)]
-    action: Action,
+    action: TokenCommand,
     #[command(flatten)]
     remote: ConnectionArgs,
 }
 
 #[derive(Debug, Subcommand)]
-enum Action {
+enum TokenCommand {
     /// Create a token; its secret is shown only once
     #[command(after_help = "Examples:\n  provost token create ci --scope read --scope write")]
     Create {
@@ -71,7 +71,7 @@ impl ApiCommand for Args {
     async fn run(&self, cx: &mut Connection) -> Result<u8, CliError> {
         let (client, printer) = (&cx.client, &cx.printer);
         match &self.action {
-            Action::Create { name, scope, allow_namespace, expires } => {
+            TokenCommand::Create { name, scope, allow_namespace, expires } => {
                 let namespaces = match allow_namespace.as_slice() {
                     [] => vec!["*".to_owned()],
                     namespaces => namespaces.to_owned(),
@@ -89,11 +89,11 @@ impl ApiCommand for Args {
                     ));
                 }
             }
-            Action::List(list) => {
+            TokenCommand::List(list) => {
                 let paging = list.paging();
                 return list.run(printer, async || client.tokens(&paging).await).await;
             }
-            Action::Revoke { id } => {
+            TokenCommand::Revoke { id } => {
                 client.revoke_token(id).await?;
                 let text = format!("token {id} revoked");
                 printer.print_result(&json!({ "id": id }), id, &text)?;

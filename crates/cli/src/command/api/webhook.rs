@@ -25,13 +25,13 @@ The signing key is shown only once. On the server's machine, create webhooks whi
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     #[command(subcommand)]
-    action: Action,
+    action: WebhookCommand,
     #[command(flatten)]
     remote: ConnectionArgs,
 }
 
 #[derive(Debug, Subcommand)]
-enum Action {
+enum WebhookCommand {
     /// Create a webhook; its signing key is shown only once
     #[command(after_help = "Examples:\n  provost webhook create https://example.com/hook\n  \
                       provost webhook create https://example.com/hook --kind finished -o json | jq -r .secret")]
@@ -90,7 +90,7 @@ impl ApiCommand for Args {
     async fn run(&self, cx: &mut Connection) -> Result<u8, CliError> {
         let (client, printer) = (&cx.client, &cx.printer);
         match &self.action {
-            Action::Create { url, kind } => {
+            WebhookCommand::Create { url, kind } => {
                 let new = NewWebhook { url: url.clone(), kinds: kind.clone() };
                 let created = client.create_webhook(&new).await?;
                 let CreatedWebhook { webhook, secret } = &created;
@@ -102,25 +102,25 @@ impl ApiCommand for Args {
                     ));
                 }
             }
-            Action::List(list) => {
+            WebhookCommand::List(list) => {
                 let paging = list.paging();
                 return list.run(printer, async || client.webhooks(&paging).await).await;
             }
-            Action::Get { webhook } => {
+            WebhookCommand::Get { webhook } => {
                 printer.print_details(&client.webhook(webhook).await?, webhook)?
             }
-            Action::Delete { webhook } => {
+            WebhookCommand::Delete { webhook } => {
                 client.delete_webhook(webhook).await?;
                 let text = format!("webhook {webhook} deleted");
                 printer.print_result(&json!({ "id": webhook }), webhook, &text)?;
             }
-            Action::Deliveries { webhook, list } => {
+            WebhookCommand::Deliveries { webhook, list } => {
                 let paging = list.paging();
                 return list
                     .run(printer, async || client.webhook_deliveries(webhook, &paging).await)
                     .await;
             }
-            Action::Redeliver { webhook, delivery } => {
+            WebhookCommand::Redeliver { webhook, delivery } => {
                 let sent = client.resend_webhook_delivery(webhook, delivery).await?;
                 printer.print_result(&sent, &sent.id, &format!("redelivering {delivery}"))?;
             }

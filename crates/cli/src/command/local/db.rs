@@ -29,14 +29,14 @@ The exit code is 11 if the database is damaged, and 6 if another program uses th
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     #[command(subcommand)]
-    action: Action,
+    action: DbCommand,
     /// Print a JSON document
     #[arg(long, global = true)]
     json: bool,
 }
 
 #[derive(Debug, Subcommand)]
-enum Action {
+enum DbCommand {
     /// Check the file, references, rows and large values for damage
     #[command(
         after_help = "Examples:\n  provost db check\n  provost db check --json | jq .problems"
@@ -74,10 +74,10 @@ struct ActionResult {
 pub(crate) fn run(args: &Args, data: Option<&Path>, output: &Output) -> Result<u8, CliError> {
     let dir = data::dir_from_env(data)?;
     let result = match &args.action {
-        Action::Check => check(&dir, output)?,
-        Action::Backup { file } => backup(&dir, file, output)?,
-        Action::Restore { file, replace } => restore(&dir, file, *replace, output)?,
-        Action::Stats => stats(&dir)?,
+        DbCommand::Check => check(&dir, output)?,
+        DbCommand::Backup { file } => backup(&dir, file, output)?,
+        DbCommand::Restore { file, replace } => restore(&dir, file, *replace, output)?,
+        DbCommand::Stats => stats(&dir)?,
     };
     let text = if args.json {
         format!("{:#}\n", result.json)

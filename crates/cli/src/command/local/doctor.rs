@@ -51,7 +51,7 @@ pub(crate) struct Args {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-enum State {
+enum CheckStatus {
     Ok,
     Info,
     Warning,
@@ -59,9 +59,9 @@ enum State {
 }
 
 #[derive(Debug, Serialize)]
-struct Check {
+struct DoctorCheck {
     name: &'static str,
-    state: State,
+    state: CheckStatus,
     detail: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     help: Option<String>,
@@ -72,7 +72,7 @@ struct Report {
     version: &'static str,
     /// Model that an agent would use. `None` if no model can be selected.
     model: Option<String>,
-    checks: Vec<Check>,
+    checks: Vec<DoctorCheck>,
     next: Vec<String>,
 }
 
@@ -146,13 +146,13 @@ fn examine(
     (report, code)
 }
 
-fn ok(name: &'static str, detail: impl Into<String>) -> Check {
-    Check { name, state: State::Ok, detail: detail.into(), help: None }
+fn ok(name: &'static str, detail: impl Into<String>) -> DoctorCheck {
+    DoctorCheck { name, state: CheckStatus::Ok, detail: detail.into(), help: None }
 }
 
-fn failed(name: &'static str, problem: impl Into<CliError>) -> Check {
+fn failed(name: &'static str, problem: impl Into<CliError>) -> DoctorCheck {
     let problem = problem.into();
-    Check { state: State::Error, help: problem.hint, ..ok(name, problem.message) }
+    DoctorCheck { state: CheckStatus::Error, help: problem.hint, ..ok(name, problem.message) }
 }
 
 /// Opens the selected model once, with the user's catalog, to report an invalid key, URL or catalog.
@@ -161,7 +161,7 @@ fn open_model(choice: &ModelChoice) -> Result<(), CliError> {
     Ok(())
 }
 
-fn variables(env: &dyn Fn(&str) -> Option<String>) -> Vec<Check> {
+fn variables(env: &dyn Fn(&str) -> Option<String>) -> Vec<DoctorCheck> {
     let names = [
         "PROVOST_MODEL",
         data::VARIABLE,
@@ -173,8 +173,8 @@ fn variables(env: &dyn Fn(&str) -> Option<String>) -> Vec<Check> {
     ];
     let check = |name| {
         let is_set = env(name).is_some_and(|value| !value.trim().is_empty());
-        Check {
-            state: if is_set { State::Ok } else { State::Info },
+        DoctorCheck {
+            state: if is_set { CheckStatus::Ok } else { CheckStatus::Info },
             ..ok(name, if is_set { "set" } else { "not set" })
         }
     };
@@ -185,20 +185,20 @@ fn ollama(
     is_offline: bool,
     env: &dyn Fn(&str) -> Option<String>,
     probe: &dyn Fn(&model::Address) -> Option<Vec<String>>,
-) -> Check {
+) -> DoctorCheck {
     let host = env("OLLAMA_HOST").filter(|host| !host.trim().is_empty());
     let address = match model::ollama_address(host.as_deref()) {
         Ok(address) => address,
         Err(problem) => return failed("ollama", problem),
     };
     let authority = address.authority();
-    let info = |detail: String| Check { state: State::Info, ..ok("ollama", detail) };
+    let info = |detail: String| DoctorCheck { state: CheckStatus::Info, ..ok("ollama", detail) };
     if is_offline {
         return info(format!("not checked: {authority} (--offline)"));
     }
     match probe(&address) {
-        Some(models) if models.is_empty() => Check {
-            state: State::Warning,
+        Some(models) if models.is_empty() => DoctorCheck {
+            state: CheckStatus::Warning,
             help: Some("run `ollama pull llama3.2`".to_owned()),
             ..ok("ollama", format!("runs at {authority} without models"))
         },
@@ -213,7 +213,7 @@ fn vendor_check(
     vendor: &str,
     is_offline: bool,
     env: &dyn Fn(&str) -> Option<String>,
-) -> Option<Check> {
+) -> Option<DoctorCheck> {
     let var = |name: Option<&str>| env(name?).filter(|value| !value.trim().is_empty());
     let url = match (var(provider.base_url_env()), var(provider.key_env())) {
         (Some(url), _) => url.trim().to_owned(),
@@ -227,15 +227,15 @@ fn vendor_check(
     };
     let authority = address.authority();
     if is_offline {
-        return Some(Check {
-            state: State::Info,
+        return Some(DoctorCheck {
+            state: CheckStatus::Info,
             ..ok(name, format!("not checked: {authority} (--offline)"))
         });
     }
     Some(match model::connect(&address, CONNECT_TIMEOUT) {
         Ok(_) => ok(name, format!("{authority} is reachable")),
-        Err(error) => Check {
-            state: State::Warning,
+        Err(error) => DoctorCheck {
+            state: CheckStatus::Warning,
             help: Some("check the network, the proxy and the base URL".to_owned()),
             ..ok(name, format!("{authority} is not reachable: {error}"))
         },
@@ -243,7 +243,10 @@ fn vendor_check(
 }
 
 /// Checks the data directory and the database. The exit code is not 0 if the directory is not writable.
-fn data_checks(flag: Option<&Path>, env: &dyn Fn(&str) -> Option<String>) -> (Vec<Check>, u8) {
+fn data_checks(
+    flag: Option<&Path>,
+    env: &dyn Fn(&str) -> Option<String>,
+) -> (Vec<DoctorCheck>, u8) {
     const NAME: &str = "data directory";
     let found = data::dir(flag, env).and_then(|dir| check_writable(&dir).map(|()| dir));
     let dir = match found {
@@ -255,7 +258,7 @@ fn data_checks(flag: Option<&Path>, env: &dyn Fn(&str) -> Option<String>) -> (Ve
     };
     let database = match std::fs::metadata(boot::database::path(&dir)) {
         Ok(file) => ok("database", format!("{} KiB", file.len().div_ceil(1024))),
-        Err(_) => Check { state: State::Info, ..ok("database", "not created yet") },
+        Err(_) => DoctorCheck { state: CheckStatus::Info, ..ok("database", "not created yet") },
     };
     (vec![ok(NAME, dir.display().to_string()), database], 0)
 }
@@ -270,7 +273,7 @@ fn check_writable(dir: &Path) -> Result<(), CliError> {
     })
 }
 
-fn terminal(env: &dyn Fn(&str) -> Option<String>) -> Check {
+fn terminal(env: &dyn Fn(&str) -> Option<String>) -> DoctorCheck {
     let is_tty = io::stdout().is_terminal() && io::stdin().is_terminal();
     let term = env("TERM").unwrap_or_else(|| "not set".to_owned());
     let color = if env("NO_COLOR").is_some_and(|value| !value.is_empty()) {
@@ -279,8 +282,8 @@ fn terminal(env: &dyn Fn(&str) -> Option<String>) -> Check {
         "color"
     };
     if !is_tty {
-        return Check {
-            state: State::Info,
+        return DoctorCheck {
+            state: CheckStatus::Info,
             ..ok("terminal", "not a terminal: `provost chat` reads and writes lines of text")
         };
     }
@@ -311,10 +314,10 @@ fn show(report: &Report, has_color: bool) -> String {
     let mut text = format!("provost {}\n\n", report.version);
     for check in &report.checks {
         let (mark, color) = match check.state {
-            State::Ok => ("✓", "32"),
-            State::Info => ("·", "2"),
-            State::Warning => ("!", "33"),
-            State::Error => ("✗", "31"),
+            CheckStatus::Ok => ("✓", "32"),
+            CheckStatus::Info => ("·", "2"),
+            CheckStatus::Warning => ("!", "33"),
+            CheckStatus::Error => ("✗", "31"),
         };
         let mark = if has_color { format!("\x1b[{color}m{mark}\x1b[0m") } else { mark.to_owned() };
         // A part of the text comes from other programs, such as the names of Ollama models.

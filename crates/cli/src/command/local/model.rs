@@ -35,7 +35,7 @@ A model without a known price cannot be used under a budget.";
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     #[command(subcommand)]
-    action: Action,
+    action: ModelCommand,
     /// Print JSON
     #[arg(long, global = true)]
     json: bool,
@@ -45,7 +45,7 @@ pub(crate) struct Args {
 }
 
 #[derive(Debug, Subcommand)]
-enum Action {
+enum ModelCommand {
     /// List models
     #[command(
         visible_alias = "ls",
@@ -129,16 +129,16 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<u8, CliError> {
     let printer = Printer { output: *output, format };
     let catalog = catalog(args.catalog.as_deref())?;
     match &args.action {
-        Action::List { provider } => {
+        ModelCommand::List { provider } => {
             let has_provider = |entry: &&CatalogEntry| {
                 provider.as_ref().is_none_or(|provider| entry.provider == *provider)
             };
             list(&printer, catalog.entries().iter().filter(has_provider))?;
         }
-        Action::Search { words } => list(&printer, catalog.search(words))?,
-        Action::Get { model } => printer.print_details(find(&catalog, model)?, model)?,
-        Action::Price(price) => print_price(&printer, &catalog, price)?,
-        Action::Refresh(refresh) => block_on(refresh_catalog(&printer, catalog, refresh))??,
+        ModelCommand::Search { words } => list(&printer, catalog.search(words))?,
+        ModelCommand::Get { model } => printer.print_details(find(&catalog, model)?, model)?,
+        ModelCommand::Price(price) => print_price(&printer, &catalog, price)?,
+        ModelCommand::Refresh(refresh) => block_on(refresh_catalog(&printer, catalog, refresh))??,
     }
     Ok(0)
 }

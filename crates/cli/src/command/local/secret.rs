@@ -43,7 +43,7 @@ Back up the master key: without it the secrets cannot be decrypted.";
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     #[command(subcommand)]
-    action: Action,
+    action: SecretAction,
     /// Namespace
     #[arg(long, short, global = true, value_name = "NAME", default_value_t)]
     namespace: Namespace,
@@ -53,7 +53,7 @@ pub(crate) struct Args {
 }
 
 #[derive(Debug, Subcommand)]
-enum Action {
+enum SecretAction {
     /// Set a value from standard input or from a hidden prompt
     #[command(after_help = "Examples:\n  provost secret set mail password < password.txt")]
     Set {
@@ -140,10 +140,10 @@ pub(crate) fn run(args: &Args, data: Option<&Path>, output: &Output) -> Result<u
     let dir = data::dir_from_env(data)?;
     let command = SecretCommand { dir, namespace: args.namespace.as_str(), printer };
     match &args.action {
-        Action::Set { name, key } => command.set(name, key),
-        Action::List { all } => command.list(*all),
-        Action::Rotate { discard_old_keys } => command.rotate(*discard_old_keys),
-        Action::Delete { name, key } => command.delete(name, key.as_deref()),
+        SecretAction::Set { name, key } => command.set(name, key),
+        SecretAction::List { all } => command.list(*all),
+        SecretAction::Rotate { discard_old_keys } => command.rotate(*discard_old_keys),
+        SecretAction::Delete { name, key } => command.delete(name, key.as_deref()),
     }
 }
 

@@ -59,7 +59,7 @@ A call is executed like a call of an agent, with rules, secrets, deadline, retri
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     #[command(subcommand)]
-    action: Action,
+    action: ToolAction,
     #[command(flatten)]
     options: ToolOptions,
 }
@@ -104,7 +104,7 @@ pub(crate) struct ToolOptions {
 }
 
 #[derive(Debug, Subcommand)]
-enum Action {
+enum ToolAction {
     /// List tools
     #[command(visible_alias = "ls", after_help = "Examples:\n  provost tool list -o name")]
     List,
@@ -157,25 +157,25 @@ pub(crate) struct ToolCommand<'a> {
 /// Runs the command.
 pub(crate) fn run(args: &Args, data: Option<&Path>, output: &Output) -> Result<u8, CliError> {
     let options = &args.options;
-    if let Action::New(args) = &args.action {
+    if let ToolAction::New(args) = &args.action {
         return new::run(args, output);
     }
     let printer = Printer { output: *output, format: options.output };
     let dir = data::dir_from_env(data)?;
-    if let Action::Import(args) = &args.action {
+    if let ToolAction::Import(args) = &args.action {
         return import::run(args, &dir, printer);
     }
     block_on(async {
         let context = ToolCommand::open(options, &dir, printer).await?;
         let result = match &args.action {
-            Action::List => context.list(),
-            Action::Get { name } => context.get(name),
-            Action::Call(args) => Box::pin(context.call(args)).await,
-            Action::Test(args) => match module::module_path(args) {
+            ToolAction::List => context.list(),
+            ToolAction::Get { name } => context.get(name),
+            ToolAction::Call(args) => Box::pin(context.call(args)).await,
+            ToolAction::Test(args) => match module::module_path(args) {
                 Some(path) => Box::pin(context.test_module(path, args)).await,
                 None => Box::pin(context.test(args)).await,
             },
-            Action::New(_) | Action::Import(_) => Ok(0),
+            ToolAction::New(_) | ToolAction::Import(_) => Ok(0),
         };
         context.runtime.close(Duration::ZERO).await;
         result

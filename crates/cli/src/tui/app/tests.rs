@@ -15,7 +15,7 @@ fn app() -> App {
 }
 
 fn press(app: &mut App, code: KeyCode, modifiers: KeyModifiers) -> Vec<Effect> {
-    app.update(Action::Key(KeyEvent::new(code, modifiers)))
+    app.update(KeyAction::Key(KeyEvent::new(code, modifiers)))
 }
 
 fn send(app: &mut App, text: &str) -> Vec<Effect> {
@@ -30,7 +30,7 @@ fn ctrl(app: &mut App, key: char) -> Vec<Effect> {
 }
 
 fn run(app: &mut App, kind: EventKind) -> Vec<Effect> {
-    app.update(Action::Run(kind))
+    app.update(KeyAction::Run(kind))
 }
 
 fn request(env: &Env, call_id: &str, tool: &str) -> ApprovalRequest {
@@ -52,7 +52,7 @@ fn ask(app: &mut App, asked: &[ApprovalRequest]) {
     }
     let wait = app.now + DECISION_DELAY;
     draw(app);
-    app.update(Action::Tick(wait));
+    app.update(KeyAction::Tick(wait));
 }
 
 #[test]
@@ -62,7 +62,7 @@ fn a_question_in_words_is_answered_by_what_is_typed() {
     app.status.approves_all = true;
     send(&mut app, "hi");
     let request = request(&env, "c1", "ask_user");
-    app.update(Action::AnswerIsText(request.id));
+    app.update(KeyAction::AnswerIsText(request.id));
     ask(&mut app, std::slice::from_ref(&request));
     assert!(!app.accepts_decision() && app.wants_text());
     // A letter that answers other questions is a letter here.
@@ -72,7 +72,7 @@ fn a_question_in_words_is_answered_by_what_is_typed() {
 
 fn draw(app: &mut App) {
     let shows_approval = !app.approvals.is_empty();
-    app.update(Action::Drawn(ViewMetrics { shows_approval, ..ViewMetrics::default() }));
+    app.update(KeyAction::Drawn(ViewMetrics { shows_approval, ..ViewMetrics::default() }));
 }
 
 fn last(app: &App) -> String {
@@ -120,7 +120,7 @@ fn a_message_that_did_not_get_through_is_in_the_box_again() {
     let mut app = app();
     send(&mut app, "one");
     let problem = CliError::new(ErrorKind::Unavailable, "the database is busy");
-    app.update(Action::NotStarted("one".into(), problem));
+    app.update(KeyAction::NotStarted("one".into(), problem));
     assert!(app.running.is_none());
     assert_eq!(app.input.text(), "one");
     assert_eq!(last(&app), "the database is busy");
@@ -128,7 +128,7 @@ fn a_message_that_did_not_get_through_is_in_the_box_again() {
     send(&mut app, "two");
     send(&mut app, "three");
     run(&mut app, EventKind::Cancelled);
-    app.update(Action::InputNotDelivered("three".into()));
+    app.update(KeyAction::InputNotDelivered("three".into()));
     assert!(app.running.is_none() && app.queued.is_empty());
     assert_eq!(app.input.text(), "three");
 }
@@ -136,7 +136,7 @@ fn a_message_that_did_not_get_through_is_in_the_box_again() {
 #[test]
 fn a_turn_that_was_begun_elsewhere_is_shown_from_its_message_on() {
     let mut app = app();
-    app.update(Action::Follow);
+    app.update(KeyAction::Follow);
     assert!(app.running.is_some());
     run(&mut app, EventKind::UserMessage { message: Arc::new(Message::user("hello")) });
     assert_eq!(last(&app), "hello");
@@ -171,7 +171,7 @@ fn ctrl_c_stops_the_turn_and_not_the_program() {
 #[test]
 fn ctrl_d_leaves_only_an_empty_box() {
     let mut app = app();
-    app.update(Action::Paste("ab".to_owned()));
+    app.update(KeyAction::Paste("ab".to_owned()));
     press(&mut app, KeyCode::Home, KeyModifiers::NONE);
     assert_eq!(ctrl(&mut app, 'd'), []);
     assert_eq!(app.input.text(), "b");
@@ -190,7 +190,7 @@ fn questions_are_answered_in_order_with_one_key() {
     assert_eq!(effects, [Effect::Decide(first.id, ApprovalDecision::Approve)]);
     // The next question is seen first, too.
     draw(&mut app);
-    app.update(Action::Tick(app.now + DECISION_DELAY));
+    app.update(KeyAction::Tick(app.now + DECISION_DELAY));
     let effects = press(&mut app, KeyCode::Char('N'), KeyModifiers::SHIFT);
     let reason = "the user denied the call".to_owned();
     let deny = ApprovalDecision::Deny { reason };
@@ -224,7 +224,7 @@ fn what_is_being_typed_answers_nothing() {
     let env = Env::simulated(4);
     let mut app = app();
     send(&mut app, "go");
-    app.update(Action::Paste("m".to_owned()));
+    app.update(KeyAction::Paste("m".to_owned()));
     let asked = request(&env, "c1", "save");
     ask(&mut app, std::slice::from_ref(&asked));
     // The question stays, and the letters are letters.
@@ -242,7 +242,7 @@ fn what_is_being_typed_answers_nothing() {
     draw(&mut app);
     press(&mut app, KeyCode::Backspace, KeyModifiers::NONE);
     draw(&mut app);
-    app.update(Action::Tick(app.now + DECISION_DELAY));
+    app.update(KeyAction::Tick(app.now + DECISION_DELAY));
     let effects = press(&mut app, KeyCode::Char('y'), KeyModifiers::NONE);
     assert_eq!(effects, [Effect::Decide(asked.id, ApprovalDecision::Approve)]);
 }
@@ -262,16 +262,16 @@ fn a_question_is_seen_before_a_key_answers_it() {
         effects
     };
     // Not drawn at all, however long it waits.
-    app.update(Action::Tick(Duration::from_secs(5)));
+    app.update(KeyAction::Tick(Duration::from_secs(5)));
     assert_eq!(yes(&mut app), []);
     // Drawn, but not on the screen, which is too small for it.
-    app.update(Action::Drawn(ViewMetrics::default()));
-    app.update(Action::Tick(Duration::from_secs(6)));
+    app.update(KeyAction::Drawn(ViewMetrics::default()));
+    app.update(KeyAction::Tick(Duration::from_secs(6)));
     assert_eq!(yes(&mut app), []);
     draw(&mut app);
-    app.update(Action::Tick(Duration::from_millis(6499)));
+    app.update(KeyAction::Tick(Duration::from_millis(6499)));
     assert_eq!(yes(&mut app), []);
-    app.update(Action::Tick(Duration::from_millis(6500)));
+    app.update(KeyAction::Tick(Duration::from_millis(6500)));
     let approve = |request: &ApprovalRequest| Effect::Decide(request.id, ApprovalDecision::Approve);
     assert_eq!(yes(&mut app), [approve(&first)]);
     // A key held down does not answer the next one.
@@ -310,12 +310,12 @@ fn slash_commands_do_what_they_say() {
     send(&mut app, "/model");
     assert!(last(&app).contains("`demo`"));
     assert_eq!(send(&mut app, "/model openai/x"), [Effect::Model("openai/x".into())]);
-    app.update(Action::Model("openai/x".to_owned()));
+    app.update(KeyAction::Model("openai/x".to_owned()));
     assert_eq!(app.status.model, "openai/x");
     send(&mut app, "/nope");
     assert_eq!(last(&app), "there is no command /nope");
     assert_eq!(send(&mut app, "/clear"), [Effect::StartConversation, Effect::Redraw]);
-    app.update(Action::NewConversation);
+    app.update(KeyAction::NewConversation);
     assert_eq!(app.transcript.entries().len(), 1);
     let effects = send(&mut app, "/save out.md");
     assert!(matches!(&effects[..], [Effect::Save(Some(file), _)] if file == "out.md"));
@@ -355,7 +355,7 @@ fn tokens_add_up_and_a_lost_stream_is_told() {
         run(&mut app, kind);
     }
     assert_eq!(app.usage, Usage::new(20, 10));
-    app.update(Action::RunEnded);
+    app.update(KeyAction::RunEnded);
     assert_eq!(last(&app), "the run ended without a result");
     assert!(app.running.is_none());
 }
@@ -390,7 +390,7 @@ fn equal_call_ids_of_two_runs_are_two_calls() {
     };
     let history = [turn("noon"), turn("one")].into_iter().flatten().map(Arc::new).collect();
     let mut app = app();
-    app.update(Action::History(history));
+    app.update(KeyAction::History(history));
     let results: Vec<&str> = app
         .transcript
         .entries()

@@ -7,7 +7,7 @@ use ratatui::backend::TestBackend;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use serde_json::json;
 
-use super::super::app::{Action, StatusInfo};
+use super::super::app::{KeyAction, StatusInfo};
 use super::*;
 
 /// A chat on a screen in memory.
@@ -29,17 +29,17 @@ impl Stage {
 
     fn key(&mut self, code: KeyCode) -> &mut Self {
         let key = KeyEvent::new(code, KeyModifiers::NONE);
-        self.app.update(Action::Key(key));
+        self.app.update(KeyAction::Key(key));
         self
     }
 
     fn say(&mut self, text: &str) -> &mut Self {
-        self.app.update(Action::Paste(text.to_owned()));
+        self.app.update(KeyAction::Paste(text.to_owned()));
         self.key(KeyCode::Enter)
     }
 
     fn run(&mut self, kind: EventKind) -> &mut Self {
-        self.app.update(Action::Run(kind));
+        self.app.update(KeyAction::Run(kind));
         self
     }
 
@@ -52,7 +52,7 @@ impl Stage {
             let mut metrics = ViewMetrics::default();
             let (view, app) = (&mut self.view, &self.app);
             self.terminal.draw(|frame| metrics = view.draw(frame, app)).unwrap();
-            self.app.update(Action::Drawn(metrics));
+            self.app.update(KeyAction::Drawn(metrics));
         }
         let buffer = self.terminal.backend().buffer().clone();
         let (width, height) = (buffer.area.width, buffer.area.height);
@@ -93,7 +93,7 @@ fn with_tool(stage: &mut Stage) {
 fn a_turn_is_on_the_screen() {
     let mut stage = Stage::new(50, 12);
     with_tool(&mut stage);
-    stage.app.update(Action::Tick(Duration::from_millis(1200)));
+    stage.app.update(KeyAction::Tick(Duration::from_millis(1200)));
     stage.app.usage = Usage::new(12_345, 67);
     assert_eq!(
         stage.draw(),
@@ -127,7 +127,7 @@ fn a_tool_call_folds_open_and_shut() {
     stage.key(KeyCode::Enter).key(KeyCode::Esc);
     assert_eq!(stage.draw(), shut);
     let ctrl_o = KeyEvent::new(KeyCode::Char('o'), KeyModifiers::CONTROL);
-    stage.app.update(Action::Key(ctrl_o));
+    stage.app.update(KeyAction::Key(ctrl_o));
     assert_eq!(stage.draw()[5], open[5]);
 }
 
@@ -159,7 +159,7 @@ fn a_question_shows_what_it_is_about_and_the_keys() {
     assert_eq!(rows[9], "allow save_note? clear the input to decide");
     assert_eq!(rows[10], "› n");
     stage.key(KeyCode::Backspace).draw();
-    stage.app.update(Action::Tick(Duration::from_secs(1)));
+    stage.app.update(KeyAction::Tick(Duration::from_secs(1)));
     assert_eq!(stage.draw()[9], "allow save_note? y yes · n no · a always");
     stage.key(KeyCode::Char('n'));
     let rows = stage.draw();
@@ -202,7 +202,7 @@ fn a_question_that_has_no_room_cannot_be_answered() {
     stage.run(EventKind::ApprovalNeeded { request: request.into() });
     for (height, waiting) in [(2, 1), (3, 0)] {
         stage.resize(50, height).draw();
-        stage.app.update(Action::Tick(stage.app.now + Duration::from_secs(1)));
+        stage.app.update(KeyAction::Tick(stage.app.now + Duration::from_secs(1)));
         stage.key(KeyCode::Char('y'));
         stage.app.input.clear();
         assert_eq!(stage.app.approvals.len(), waiting, "{height} rows");
@@ -261,7 +261,7 @@ fn a_long_transcript_scrolls_and_follows_again() {
 fn the_box_grows_with_a_paste_up_to_a_bound_and_keeps_the_cursor() {
     let mut stage = Stage::new(20, 20);
     let pasted: Vec<String> = (0..12).map(|n| format!("row {n}")).collect();
-    stage.app.update(Action::Paste(pasted.join("\n")));
+    stage.app.update(KeyAction::Paste(pasted.join("\n")));
     let rows = stage.draw();
     assert_eq!(rows[18], "  row 11");
     assert_eq!(rows[11], "  row 4");
@@ -272,7 +272,7 @@ fn the_box_grows_with_a_paste_up_to_a_bound_and_keeps_the_cursor() {
 #[test]
 fn the_cursor_stands_behind_wide_characters() {
     let mut stage = Stage::new(20, 6);
-    stage.app.update(Action::Paste("日本".to_owned()));
+    stage.app.update(KeyAction::Paste("日本".to_owned()));
     assert_eq!(stage.draw()[4], "› 日本");
     let cursor = stage.terminal.get_cursor_position().unwrap();
     assert_eq!((cursor.x, cursor.y), (6, 4));

@@ -51,7 +51,7 @@ async fn who_gives_up_leaves_the_queue_to_the_others() {
     );
     drop(first);
     second.await.unwrap();
-    assert_eq!(limiter.lock().queue.len(), 0);
+    assert_eq!(limiter.state.lock().queue.len(), 0);
 }
 
 #[tokio::test(start_paused = true)]

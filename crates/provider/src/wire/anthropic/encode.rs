@@ -27,7 +27,7 @@ struct MessagesRequest<'a> {
     system: Vec<Block<'a>>,
     messages: Messages<'a>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    tools: Vec<Tool<'a>>,
+    tools: Vec<EncodedTool<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     tool_choice: Option<ToolChoiceField<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -65,7 +65,7 @@ struct Format {
 }
 
 #[derive(Serialize)]
-struct Tool<'a> {
+struct EncodedTool<'a> {
     name: &'a str,
     #[serde(skip_serializing_if = "str::is_empty")]
     description: &'a str,
@@ -173,11 +173,11 @@ fn system<'a>(request: &'a ChatRequest, conversation: &MessageBlocks<'a>) -> Vec
 
 /// Returns the tools of the request. The API requires definitions if the history contains tool calls. If the request
 /// offers no tools, the used ones are defined by name and the tool choice forbids them.
-fn tools<'a>(request: &'a ChatRequest, conversation: &MessageBlocks<'a>) -> Vec<Tool<'a>> {
+fn tools<'a>(request: &'a ChatRequest, conversation: &MessageBlocks<'a>) -> Vec<EncodedTool<'a>> {
     if !request.tools.is_empty() || !conversation.uses_tools {
         let tools = request.tools.iter();
         return tools
-            .map(|tool| Tool {
+            .map(|tool| EncodedTool {
                 name: &tool.name,
                 description: &tool.description,
                 input_schema: Cow::Borrowed(&tool.input_schema),
@@ -196,7 +196,7 @@ fn tools<'a>(request: &'a ChatRequest, conversation: &MessageBlocks<'a>) -> Vec<
             names.push(name);
         }
     }
-    let used = names.into_iter().map(|name| Tool {
+    let used = names.into_iter().map(|name| EncodedTool {
         name,
         description: "",
         input_schema: Cow::Owned(json!({"type": "object"})),

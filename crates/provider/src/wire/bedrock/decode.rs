@@ -17,7 +17,7 @@ struct Frame<'a> {
     content_block_index: Option<u32>,
     start: Option<BlockStart>,
     #[serde(borrow)]
-    delta: Option<Delta<'a>>,
+    delta: Option<BlockDelta<'a>>,
     #[serde(borrow)]
     stop_reason: Option<Text<'a>>,
     usage: Option<FrameUsage>,
@@ -38,7 +38,7 @@ struct ToolUseStart {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Delta<'a> {
+struct BlockDelta<'a> {
     text: Option<String>,
     tool_use: Option<ToolUseDelta>,
     #[serde(borrow)]
@@ -116,7 +116,7 @@ impl FrameDecoder {
     fn delta(
         &mut self,
         index: u32,
-        delta: Delta<'_>,
+        delta: BlockDelta<'_>,
         out: &mut Vec<ModelEvent>,
     ) -> Result<(), ModelError> {
         if let Some(text) = delta.text.filter(|text| !text.is_empty()) {

@@ -45,14 +45,14 @@ struct InferenceConfig<'a> {
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct ToolConfig<'a> {
-    tools: Vec<Tool<'a>>,
+    tools: Vec<EncodedTool<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    tool_choice: Option<Choice<'a>>,
+    tool_choice: Option<EncodedToolChoice<'a>>,
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-enum Tool<'a> {
+enum EncodedTool<'a> {
     ToolSpec(ToolSpec<'a>),
     CachePoint(CachePoint),
 }
@@ -73,7 +73,7 @@ struct InputSchema<'a> {
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-enum Choice<'a> {
+enum EncodedToolChoice<'a> {
     Any {},
     Tool { name: &'a str },
 }
@@ -99,7 +99,7 @@ pub(super) fn body(
         }
         // Only this family caches tools.
         if !tools.is_empty() && family == BedrockFamily::Claude {
-            tools.push(Tool::CachePoint(DEFAULT_POINT));
+            tools.push(EncodedTool::CachePoint(DEFAULT_POINT));
         }
     }
     let additional = thinking(family, request, info);
@@ -143,11 +143,11 @@ fn system<'a>(
 
 /// Returns the tools of the request. The API requires definitions if the history contains tool calls. If the request
 /// offers no tools or forbids them, the used ones are still defined, because the API has no tool choice of none.
-fn tools<'a>(request: &'a ChatRequest, messages: &BedrockMessages<'a>) -> Vec<Tool<'a>> {
+fn tools<'a>(request: &'a ChatRequest, messages: &BedrockMessages<'a>) -> Vec<EncodedTool<'a>> {
     let offers_tools = !request.tools.is_empty() && request.tool_choice != ToolChoice::None;
     if offers_tools {
         let tools = request.tools.iter().map(|tool| {
-            Tool::ToolSpec(ToolSpec {
+            EncodedTool::ToolSpec(ToolSpec {
                 name: &tool.name,
                 description: &tool.description,
                 input_schema: InputSchema { json: Cow::Borrowed(&tool.input_schema) },
@@ -167,7 +167,7 @@ fn tools<'a>(request: &'a ChatRequest, messages: &BedrockMessages<'a>) -> Vec<To
         }
     }
     let used = names.into_iter().map(|name| {
-        Tool::ToolSpec(ToolSpec {
+        EncodedTool::ToolSpec(ToolSpec {
             name,
             description: "Not available now.",
             input_schema: InputSchema { json: Cow::Owned(json!({"type": "object"})) },
@@ -176,12 +176,12 @@ fn tools<'a>(request: &'a ChatRequest, messages: &BedrockMessages<'a>) -> Vec<To
     used.collect()
 }
 
-fn choice(request: &ChatRequest) -> Option<Choice<'_>> {
+fn choice(request: &ChatRequest) -> Option<EncodedToolChoice<'_>> {
     match &request.tool_choice {
         _ if request.tools.is_empty() => None,
         ToolChoice::Auto | ToolChoice::None => None,
-        ToolChoice::Required => Some(Choice::Any {}),
-        ToolChoice::Tool(name) => Some(Choice::Tool { name }),
+        ToolChoice::Required => Some(EncodedToolChoice::Any {}),
+        ToolChoice::Tool(name) => Some(EncodedToolChoice::Tool { name }),
     }
 }
 

@@ -14,7 +14,7 @@ use crate::wire::{DecodeStatus, Decoder, error, malformed, missing_tool_name};
 struct ResponseLine<'a> {
     model: Option<Text<'a>>,
     #[serde(borrow)]
-    message: Option<Delta<'a>>,
+    message: Option<MessageDelta<'a>>,
     #[serde(default)]
     done: bool,
     #[serde(borrow)]
@@ -26,7 +26,7 @@ struct ResponseLine<'a> {
 }
 
 #[derive(Deserialize)]
-struct Delta<'a> {
+struct MessageDelta<'a> {
     content: Option<String>,
     thinking: Option<String>,
     #[serde(borrow, default)]

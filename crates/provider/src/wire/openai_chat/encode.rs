@@ -41,7 +41,7 @@ struct ChatCompletionRequest<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     tools: Option<Vec<FunctionTool<'a>>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    tool_choice: Option<Choice<'a>>,
+    tool_choice: Option<EncodedToolChoice<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     parallel_tool_calls: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -101,21 +101,21 @@ pub(super) fn body(
     to_body(&body, &settings.extra)
 }
 
-fn choice<'a>(wire: &OpenAiChat, request: &'a ChatRequest) -> Option<Choice<'a>> {
+fn choice<'a>(wire: &OpenAiChat, request: &'a ChatRequest) -> Option<EncodedToolChoice<'a>> {
     match &request.tool_choice {
         ToolChoice::Auto => None,
-        ToolChoice::None => Some(Choice::Mode("none")),
-        ToolChoice::Required if wire.choice_any => Some(Choice::Mode("any")),
-        ToolChoice::Required => Some(Choice::Mode("required")),
+        ToolChoice::None => Some(EncodedToolChoice::Mode("none")),
+        ToolChoice::Required if wire.choice_any => Some(EncodedToolChoice::Mode("any")),
+        ToolChoice::Required => Some(EncodedToolChoice::Mode("required")),
         ToolChoice::Tool(name) => {
-            Some(Choice::Function { kind: "function", function: Named { name } })
+            Some(EncodedToolChoice::Function { kind: "function", function: Named { name } })
         }
     }
 }
 
 #[derive(Serialize)]
 #[serde(untagged)]
-enum Choice<'a> {
+enum EncodedToolChoice<'a> {
     Mode(&'static str),
     Function {
         #[serde(rename = "type")]

@@ -34,7 +34,7 @@ struct ResponsesRequest<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     tools: Option<Tools<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    tool_choice: Option<Choice<'a>>,
+    tool_choice: Option<EncodedToolChoice<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     parallel_tool_calls: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -50,7 +50,7 @@ struct ReasoningField {
 
 #[derive(Serialize)]
 #[serde(untagged)]
-enum Choice<'a> {
+enum EncodedToolChoice<'a> {
     Mode(&'static str),
     Function {
         #[serde(rename = "type")]
@@ -92,7 +92,7 @@ struct Tools<'a>(&'a ChatRequest);
 
 impl Serialize for Tools<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_seq(self.0.tools.iter().map(|tool| Tool {
+        serializer.collect_seq(self.0.tools.iter().map(|tool| EncodedTool {
             kind: "function",
             name: &tool.name,
             description: &tool.description,
@@ -103,7 +103,7 @@ impl Serialize for Tools<'_> {
 }
 
 #[derive(Serialize)]
-struct Tool<'a> {
+struct EncodedTool<'a> {
     #[serde(rename = "type")]
     kind: &'static str,
     name: &'a str,
@@ -146,11 +146,11 @@ pub(super) fn body(
     to_body(&body, &settings.extra)
 }
 
-fn choice(request: &ChatRequest) -> Option<Choice<'_>> {
+fn choice(request: &ChatRequest) -> Option<EncodedToolChoice<'_>> {
     match &request.tool_choice {
         ToolChoice::Auto => None,
-        ToolChoice::None => Some(Choice::Mode("none")),
-        ToolChoice::Required => Some(Choice::Mode("required")),
-        ToolChoice::Tool(name) => Some(Choice::Function { kind: "function", name }),
+        ToolChoice::None => Some(EncodedToolChoice::Mode("none")),
+        ToolChoice::Required => Some(EncodedToolChoice::Mode("required")),
+        ToolChoice::Tool(name) => Some(EncodedToolChoice::Function { kind: "function", name }),
     }
 }

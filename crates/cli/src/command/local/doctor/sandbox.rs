@@ -10,7 +10,7 @@ use provost_sandbox::{
     SelfTestResult, self_test as tried,
 };
 
-use super::{Check, Report, State, ok};
+use super::{CheckStatus, DoctorCheck, Report, ok};
 use crate::command::block_on;
 use crate::command::tool::BUILD_WITH_WASM;
 use crate::error::CliError;
@@ -33,18 +33,18 @@ pub(super) fn examine() -> Result<(Report, u8), CliError> {
             backends.missing().map(|(mode, why)| (mode, why.to_owned())).collect();
         (tried(&backends).await, missing, examine_modules().await)
     })?;
-    let mut checks: Vec<Check> = Vec::new();
+    let mut checks: Vec<DoctorCheck> = Vec::new();
     for (mode, why) in missing {
-        checks.push(Check {
-            state: State::Warning,
+        checks.push(DoctorCheck {
+            state: CheckStatus::Warning,
             help: Some("tools that require it fail with isolation_unavailable".to_owned()),
             ..ok("sandbox", format!("{mode}: {why}"))
         });
     }
     match modules {
         Ok(found) => trials.extend(found),
-        Err(why) => checks.push(Check {
-            state: State::Warning,
+        Err(why) => checks.push(DoctorCheck {
+            state: CheckStatus::Warning,
             help: Some(match HAS_WASM {
                 true => "tools of type `wasm` fail with isolation_unavailable".to_owned(),
                 false => format!("tools of type `wasm` are not available; {BUILD_WITH_WASM}"),
@@ -54,7 +54,7 @@ pub(super) fn examine() -> Result<(Report, u8), CliError> {
     }
     let is_kept = |trial: &&SelfTestCase| trial.backend != "none";
     checks.extend(trials.iter().filter(is_kept).map(check));
-    let is_broken = checks.iter().any(|check| check.state == State::Error);
+    let is_broken = checks.iter().any(|check| check.state == CheckStatus::Error);
     let code = if is_broken { ErrorKind::Unavailable.exit_code() } else { 0 };
     let next = match is_broken {
         true => vec!["do not run untrusted code on this machine".to_owned()],
@@ -77,21 +77,22 @@ async fn container() -> Result<Container, String> {
     Err(why.join("; "))
 }
 
-fn check(trial: &SelfTestCase) -> Check {
+fn check(trial: &SelfTestCase) -> DoctorCheck {
     let (name, what, how) = (trial.backend, trial.name, &trial.mechanism);
     match (&trial.result, trial.is_enforced) {
         (SelfTestResult::Passed, _) => ok(name, format!("{what}: enforced by {how}")),
-        (SelfTestResult::Failed(why), _) => Check {
-            state: State::Error,
+        (SelfTestResult::Failed(why), _) => DoctorCheck {
+            state: CheckStatus::Error,
             help: Some(format!("{how} should enforce it")),
             ..ok(name, format!("{what}: NOT ENFORCED, {why}"))
         },
-        (SelfTestResult::Skipped(why), true) => Check {
-            state: State::Info,
+        (SelfTestResult::Skipped(why), true) => DoctorCheck {
+            state: CheckStatus::Info,
             ..ok(name, format!("{what}: by {how} (not tested: {why})"))
         },
-        (SelfTestResult::Skipped(_), false) => {
-            Check { state: State::Warning, ..ok(name, format!("{what}: not enforced, {how}")) }
-        }
+        (SelfTestResult::Skipped(_), false) => DoctorCheck {
+            state: CheckStatus::Warning,
+            ..ok(name, format!("{what}: not enforced, {how}"))
+        },
     }
 }
