@@ -178,7 +178,7 @@ pub(crate) fn cancel_children(tx: &mut Tx<'_>, parent: &RunRow) -> Result<(), En
     Ok(())
 }
 
-/// Cancels the children of the call in progress, because the call is abandoned.
+/// Cancels the children that live only as long as their call, because the call is abandoned.
 pub(crate) fn cancel_children_of_calls(
     tx: &mut Tx<'_>,
     parent: &RunRow,

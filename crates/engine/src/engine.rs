@@ -238,7 +238,8 @@ impl Engine {
 }
 
 impl Approvals<'_> {
-    /// Decides an approval. Only the first decision counts.
+    /// Decides an approval, or votes on it if several approvers are required. A decision after the first changes
+    /// nothing, and the receipt says so.
     pub async fn answer(
         self,
         namespace: &Namespace,
@@ -256,7 +257,8 @@ impl Approvals<'_> {
 }
 
 impl Runs<'_> {
-    /// Cancels a run and all its descendants.
+    /// Cancels a run and all its descendants. An attempt that a worker executes is requested to stop and may outlive
+    /// this call.
     pub async fn cancel(
         self,
         namespace: &Namespace,

@@ -50,7 +50,8 @@ impl Sessions<'_> {
         create.await
     }
 
-    /// Sets the queue settings of a session. They override the settings of its agent.
+    /// Sets the queue settings of a session, which override the settings of its agent. Empty settings remove the
+    /// override. Fails if the session does not exist.
     pub async fn set_queue(
         self,
         namespace: &Namespace,

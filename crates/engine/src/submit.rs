@@ -59,12 +59,12 @@ pub(crate) fn submit_in_tx(
     tx: &mut Tx<'_>,
     request: &SubmitRequest,
 ) -> Result<SubmitReceipt, EngineError> {
-    if let Some(receipt) = request.memory.lookup_or_reserve::<SubmitReceipt>(tx)? {
+    if let Some(receipt) = request.idempotency.lookup_or_reserve::<SubmitReceipt>(tx)? {
         return Ok(SubmitReceipt { outcome: InputOutcome::Duplicate, deduped: true, ..receipt? });
     }
     check_run_id(tx, &request.command)?;
     let accepted = route(tx, request)?;
-    request.memory.store_response(tx, accepted.task, &accepted)?;
+    request.idempotency.store_response(tx, accepted.task, &accepted)?;
     failpoint!("accept.before_commit");
     Ok(accepted)
 }
@@ -75,7 +75,7 @@ pub(crate) fn store_rejection(
     request: &SubmitRequest,
     refusal: &RequestError,
 ) -> Result<(), EngineError> {
-    request.memory.store_rejection::<SubmitReceipt>(tx, refusal)
+    request.idempotency.store_rejection::<SubmitReceipt>(tx, refusal)
 }
 
 /// Continues the task of the session, or creates one.

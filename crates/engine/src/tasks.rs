@@ -38,7 +38,7 @@ impl Tasks<'_> {
     }
 }
 
-/// Archives a task inside a transaction. Does nothing if it is archived.
+/// Archives a task inside a transaction. Does nothing if it is archived. Fails unless it has ended or waits for a person.
 fn archive(tx: &mut Tx<'_>, namespace: &Namespace, id: TaskId) -> Result<TaskRow, EngineError> {
     let mut task = lock_task(tx, namespace, id)?;
     if task.archived.is_some() {

@@ -165,7 +165,7 @@ fn decision(answer: &ApprovalAnswer, row: &ApprovalRow) -> Result<ApprovalDecisi
     })
 }
 
-/// Returns the answer in its stored form.
+/// Returns the JSON that the approval row stores: the decision, or the answer if it contains a grant or a text.
 fn stored_form(answer: &ApprovalAnswer, decision: &ApprovalDecision) -> Value {
     match answer {
         ApprovalAnswer::Approve(GrantScope::Once)

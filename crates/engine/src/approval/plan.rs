@@ -20,7 +20,7 @@ pub(super) fn plan_of(run: &RunRow, request: &ApprovalRequest) -> Value {
     plan(run, request, &request.call, &arguments(&request.call), revision)
 }
 
-/// Builds the plan from its parts.
+/// Returns the JSON that describes a call to its approver, and whose hash binds the approval to exactly this call.
 fn plan(
     run: &RunRow,
     request: &ApprovalRequest,

@@ -69,7 +69,7 @@ pub(crate) fn park_for_approval(
     }
 }
 
-/// Moves a run and its task to a waiting state.
+/// Moves a run and its task to a waiting state, and releases the session for its next run. Saves both rows.
 fn park_run(
     tx: &mut Tx<'_>,
     run: &mut Locked<RunRow>,

@@ -138,7 +138,7 @@ impl DeadlineTimer {
         Self(Box::pin(tokio::time::sleep_until(Instant::now() + TIMER_SLEEP_MAX)))
     }
 
-    /// Waits until a timeout has expired.
+    /// Waits until a timeout has expired, and returns its kind.
     async fn expired(&mut self, timers: &AttemptTimers) -> TimeoutKind {
         loop {
             let next = timers.next();

@@ -58,7 +58,8 @@ pub(crate) struct RunHeader {
     pub(crate) child_origin: Option<ChildOrigin>,
 }
 
-/// Loads a run for the attempt that leases it.
+/// Replays the journal of a run, and loads what its next attempt also needs: the first message, open steps and shared
+/// state.
 pub(crate) fn load(tx: &mut Tx<'_>, run: &RunRow, env: &Env) -> Result<RestoredRun, EngineError> {
     let mut journal = JournalState::new(env.clone());
     journal.restricted = run.restricted;

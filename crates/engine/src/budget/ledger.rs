@@ -69,7 +69,8 @@ impl DurableBudgetLedger {
         }
     }
 
-    /// Charges the maximum cost of a call to every budget, or to none.
+    /// Charges the maximum cost of a call to every budget, and returns those it charged. Fails if a budget has too
+    /// little left or another currency; the transaction then charges none.
     fn charge(
         &self,
         tx: &mut Tx<'_>,

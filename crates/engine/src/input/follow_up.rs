@@ -131,7 +131,8 @@ pub(crate) fn start_next(
     activate_next_run(tx, task)
 }
 
-/// Makes the next run the current run of its task, if the current run has ended.
+/// Makes the next run the current run of its task if the current run has ended, and moves the task to the state of that
+/// run.
 fn activate_next_run(tx: &mut Tx<'_>, task: &mut Locked<TaskRow>) -> Result<(), EngineError> {
     let live = run::live_of_task(tx, task.id)?;
     let Some(next) = live.first() else { return Ok(()) };
@@ -230,7 +231,7 @@ fn requeue_unanswered(
     Ok(())
 }
 
-/// Puts the waiting runs of a task in the order of their messages.
+/// Raises the ranks of the waiting runs of a task, so that they start in the order of their messages.
 fn restore_order(tx: &mut Tx<'_>, task: &TaskRow) -> Result<(), EngineError> {
     let mut waiting = Vec::new();
     for run in run::lock_live_of_task(tx, task.id)? {

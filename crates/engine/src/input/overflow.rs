@@ -66,7 +66,8 @@ pub(super) fn apply_overflow_policy(
     Ok(if summarized { older } else { Vec::new() })
 }
 
-/// Stores a summary of dropped messages before the oldest pending message.
+/// Adds dropped messages to the summary before the oldest pending message, and creates the summary if there is none.
+/// Does nothing without pending messages.
 pub(super) fn summarize(
     tx: &mut Tx<'_>,
     task: &TaskRow,

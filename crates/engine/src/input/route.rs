@@ -39,7 +39,7 @@ pub(super) struct RoutedInput<'a> {
 }
 
 impl RoutedInput<'_> {
-    /// Stores the message for a run.
+    /// Stores the message as an input of the task, and assigns it to `run` if one is given.
     pub(super) fn insert(
         &mut self,
         tx: &mut Tx<'_>,
@@ -66,7 +66,8 @@ impl RoutedInput<'_> {
     }
 }
 
-/// Routes a message by its mode. `target` is the named run, if it has not ended.
+/// Routes a message by its mode. `target` is the named run, if it has not ended. Fails if the mode rejects messages to
+/// an active run.
 pub(crate) fn deliver(
     tx: &mut Tx<'_>,
     task: Locked<TaskRow>,
@@ -187,7 +188,8 @@ fn restart(tx: &mut Tx<'_>, routed: &mut RoutedInput<'_>) -> Result<InputReceipt
     queue_as_follow_up(tx, routed, &follow_up_context, InputOutcome::Restarted)
 }
 
-/// Starts a run for the message, after all other runs of the task.
+/// Creates a run for the message, to start after all other runs of the task. The task takes over the deadline and the
+/// budget of the message.
 pub(super) fn queue_as_follow_up(
     tx: &mut Tx<'_>,
     routed: &mut RoutedInput<'_>,

@@ -45,7 +45,8 @@ pub(crate) fn load(
     Ok(values)
 }
 
-/// Returns the write for the transaction that commits the step with these changes.
+/// Returns a write that stores or removes these values of shared state, in the transaction that commits their step. Values
+/// of a scope without an owner are skipped.
 pub(crate) fn write_actions(
     lease: &Arc<Lease>,
     user: Option<&str>,

@@ -19,7 +19,8 @@ use crate::worker::lease::Lease;
 /// Entries before the first snapshot.
 const ENTRIES_MIN: u64 = 256;
 
-/// Returns true if a snapshot is due after an entry. `last` is the entry of the last snapshot.
+/// Returns true if a snapshot is due after an entry: the journal has more than doubled since `last`, the entry of the last
+/// snapshot, and grown by more than [`ENTRIES_MIN`].
 pub(crate) fn is_due(entry_no: u64, last: u64) -> bool {
     entry_no.saturating_sub(last) > last.max(ENTRIES_MIN)
 }

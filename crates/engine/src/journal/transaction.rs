@@ -154,7 +154,8 @@ impl StepWrite {
     }
 }
 
-/// Starts and commits steps: all of them or none, fenced by the epoch.
+/// Starts and commits steps with their events, messages and further writes: all of them or none. Fails if the lease is
+/// lost.
 pub(crate) fn apply_writes(
     tx: &mut Tx<'_>,
     lease: &Lease,
@@ -209,7 +210,7 @@ pub(crate) fn apply_writes(
     Ok(())
 }
 
-/// Starts or commits a step.
+/// Starts or commits a step, settles its budget, and marks the inputs that it claims or consumes.
 fn apply_write(tx: &mut Tx<'_>, lease: &Lease, write: &StepWrite) -> Result<(), EngineError> {
     let message_id = write.message.as_ref().map(|message| message.id);
     if let Some(new) = write.message.as_ref().filter(|message| !message.known) {

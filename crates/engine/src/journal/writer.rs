@@ -175,7 +175,7 @@ impl JournalWriter {
     }
 }
 
-/// Waits until all writes sent so far are persisted.
+/// Waits until all writes sent so far are persisted. Returns the first error of a write.
 pub(super) async fn flush(
     outgoing: &Mutex<JournalWriter>,
     store: &Store,

@@ -41,7 +41,7 @@ pub(crate) fn start(shared: &Arc<EngineInner>, tasks: &mut JoinSet<()>) {
     tasks.spawn(garbage_loop(Arc::clone(shared)));
 }
 
-/// Removes garbage after every interval, batch by batch until none is left.
+/// Removes obsolete notices, webhook deliveries and blobs after every interval, batch by batch until none is left.
 async fn garbage_loop(shared: Arc<EngineInner>) {
     loop {
         tokio::time::sleep(GARBAGE_INTERVAL).await;
@@ -58,7 +58,7 @@ async fn garbage_loop(shared: Arc<EngineInner>) {
     }
 }
 
-/// Removes a batch of garbage and returns the number of rows.
+/// Removes a batch each of obsolete notices, webhook deliveries and unreferenced blobs. Returns the number of rows.
 async fn collect_garbage(shared: &EngineInner) -> Result<u64, EngineError> {
     let removed = shared.store.write(|tx| {
         let now = tx.now();

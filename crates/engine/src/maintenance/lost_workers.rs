@@ -45,7 +45,7 @@ impl LossContext {
     }
 }
 
-/// Reclaims runs whose leases have expired.
+/// Requeues or ends a batch of runs whose leases have expired.
 pub(crate) async fn reclaim_expired_leases(shared: &EngineInner) -> Result<(), EngineError> {
     let found = shared.store.read(|tx| Ok::<_, EngineError>(run::expired_leases(tx, BATCH)?));
     let context = LossContext::new(shared, /*is_proven_dead*/ false);
@@ -79,7 +79,7 @@ pub(crate) async fn reclaim_dead_workers(shared: &EngineInner) -> Result<(), Eng
     Ok(())
 }
 
-/// Reclaims all runs of a dead worker and marks the worker as stopped.
+/// Requeues or ends all runs of a dead worker, and marks the worker as stopped.
 async fn reclaim_worker(shared: &EngineInner, dead: WorkerId) -> Result<(), EngineError> {
     let owned =
         shared.store.read(move |tx| Ok::<_, EngineError>(run::leased_by(tx, dead)?)).await?;

@@ -78,7 +78,7 @@ pub(crate) async fn run(shared: Arc<EngineInner>) {
     }
 }
 
-/// Publishes due notices and records the results. Returns their number.
+/// Publishes a batch of due notices and records the results. Returns the number of tries, 0 without subscribers.
 async fn publish_due(shared: &EngineInner, bus: &dyn Bus) -> Result<usize, EngineError> {
     if !bus.may_have_subscribers(Topic::Notices) {
         return Ok(0);

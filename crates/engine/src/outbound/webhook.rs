@@ -179,7 +179,7 @@ impl Webhooks<'_> {
         Ok(Page::new(rows.await?, limit, |row| row.id))
     }
 
-    /// Sends a delivery again under the same id. Fails if it is being sent.
+    /// Makes a delivery due now, under the same id and with all tries left. Fails if it is being sent.
     pub async fn redeliver(
         self,
         namespace: &Namespace,

@@ -87,7 +87,8 @@ pub(crate) fn release_attempt(
     execution_class::release_slot(tx, run, code)
 }
 
-/// Ends a run and everything that depends on it. Saves the row.
+/// Ends a run: closes its approvals, timers and inputs, cancels its children, notifies its parent, and releases its
+/// session for the next run. Saves the row.
 pub(crate) fn end_run(
     tx: &mut Tx<'_>,
     run: &mut Locked<RunRow>,

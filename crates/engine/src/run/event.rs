@@ -43,7 +43,7 @@ pub(crate) fn append_events(
     Ok(())
 }
 
-/// Appends events whose sequence numbers are already allocated.
+/// Appends events whose sequence numbers are already allocated. Does not wake their readers.
 pub(crate) fn append_at<'a>(
     tx: &mut Tx<'_>,
     place: journal::EventHeader,

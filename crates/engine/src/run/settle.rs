@@ -132,7 +132,7 @@ pub(crate) fn cancelled(row: &RunRow) -> Result<RunEnd, EngineError> {
     Ok(RunEnd::with_code(code, detail))
 }
 
-/// Requeues an interrupted run. It continues with the newer message.
+/// Requeues an interrupted run, which continues with the newer message. Steps in flight get an unknown outcome, and the children of its calls are cancelled.
 fn restart_with_input(tx: &mut Tx<'_>, row: &mut Locked<RunRow>) -> Result<(), EngineError> {
     let code = OutcomeCode::CancelledByInterrupt;
     end::release_attempt(tx, row, Some(code), Some("a newer message interrupted it"))?;

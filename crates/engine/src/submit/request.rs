@@ -16,7 +16,7 @@ use crate::input::{EncodedMessage, IncomingMessage};
 pub(crate) struct SubmitRequest {
     pub(super) namespace: Namespace,
     pub(super) command: TaskRequest,
-    pub(super) memory: IdempotencyRecord,
+    pub(super) idempotency: IdempotencyRecord,
     message: EncodedMessage,
     /// Idempotency key of the input.
     input_key: String,
@@ -49,12 +49,12 @@ impl SubmitRequest {
         sent: Timestamp,
     ) -> Result<Self, EngineError> {
         command.validate()?;
-        let memory = IdempotencyRecord::of_command(namespace, &command)?;
+        let idempotency = IdempotencyRecord::of_command(namespace, &command)?;
         Ok(Self {
             namespace: namespace.clone(),
             message: EncodedMessage::new(&command, sent)?,
-            input_key: memory.input_key(),
-            memory,
+            input_key: idempotency.input_key(),
+            idempotency,
             command,
         })
     }

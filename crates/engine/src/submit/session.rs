@@ -9,7 +9,8 @@ use provost_store::table::work::session::{self, SessionRow};
 use super::NewTask;
 use crate::error::EngineError;
 
-/// Returns the session that a request names by id or by key, if it exists.
+/// Returns the session that a request names by id or by key, if it exists. Fails if the key belongs to a session with
+/// another id.
 pub(super) fn find(
     tx: &mut Tx<'_>,
     namespace: &Namespace,

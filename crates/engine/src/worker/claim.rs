@@ -108,7 +108,7 @@ pub(crate) fn turn(now: Timestamp, claims_before: usize) -> u64 {
     millis.saturating_mul(TURNS_PER_MILLI).saturating_add(claims_before as u64)
 }
 
-/// Leases a run to a worker under a new epoch, and starts its next attempt.
+/// Leases a run to a worker under a new epoch, acquires its session, and inserts its next attempt.
 fn claim_run(
     tx: &mut Tx<'_>,
     context: &ClaimContext,

@@ -109,7 +109,7 @@ pub(super) async fn publish_served_sessions(
     }
 }
 
-/// Signals attempts according to their rows.
+/// Signals attempts whose rows request a stop, and abandons attempts that have lost their lease.
 fn signal_attempts(attempts: &[Arc<RunningAttempt>], owned: &[OwnedRun]) {
     for live in attempts {
         let row = owned.iter().find(|owned| owned.run == live.lease.run);
@@ -152,7 +152,7 @@ async fn reclaim_orphans(
     orphans
 }
 
-/// Forwards wakeups to the attempts of the worker.
+/// Forwards cancellations and new inputs on the bus to the attempts of the worker. Never returns.
 pub(super) async fn forward_wakeups(shared: Arc<EngineInner>, id: WorkerId) {
     let mut wakeups = shared.store.bus().subscribe(Topic::Tasks);
     let live =

@@ -77,7 +77,7 @@ pub(crate) async fn run(shared: Arc<EngineInner>) {
     }
 }
 
-/// Sends due deliveries. Returns their number.
+/// Tries to send a batch of due deliveries and stores the results. Returns the number of tries.
 async fn send_due(shared: &Arc<EngineInner>) -> Result<usize, EngineError> {
     let look = shared.store.read(|tx| Ok::<_, EngineError>((delivery::next_due(tx)?, tx.now())));
     let (next, now) = look.await?;

@@ -19,7 +19,7 @@ use provost_store::query::event_log::{self, LogEntry, RunScope};
 /// without matching events.
 const CURSOR_LAG_MAX: u64 = 200;
 
-/// Result of a fan-out.
+/// Result of one batch of events that became webhook deliveries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct FanoutReport {
     /// Number of new deliveries.

@@ -142,7 +142,8 @@ impl Cron {
         }
     }
 
-    /// Returns the first matching local time that is not before `from`.
+    /// Returns the first matching local time that is not before `from`. `None` if the next [`YEARS_MAX`] years have
+    /// none.
     fn next_local(&self, from: DateTime) -> Option<DateTime> {
         let whole = from.date().at(from.hour(), from.minute(), 0, 0);
         let from =
