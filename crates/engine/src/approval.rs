@@ -31,7 +31,7 @@ use crate::error::EngineError;
 /// The timer that settles an approval that expires without an answer.
 pub(crate) const EXPIRY: &str = "approval_expiry";
 
-/// The result of an answer.
+/// Result of an answer to an approval: the state of the approval, and whether this answer was recorded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ApprovalReceipt {
     /// The approval.

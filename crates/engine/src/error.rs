@@ -115,7 +115,7 @@ impl EngineError {
         }
     }
 
-    /// Converts the error to data.
+    /// Returns the kind, code and text of the error, in serializable form.
     pub fn info(&self) -> ErrorInfo {
         ErrorInfo::new(self.kind(), self.code(), self.to_string())
     }

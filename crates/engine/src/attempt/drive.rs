@@ -49,7 +49,7 @@ pub(super) struct AttemptTimers {
     tools: HashSet<String>,
 }
 
-/// Timeouts of an attempt.
+/// Timeout of an attempt that has expired.
 enum TimeoutKind {
     Attempt,
     Idle,
@@ -73,7 +73,7 @@ impl AttemptTimers {
         }
     }
 
-    /// Records an event as activity.
+    /// Restarts the idle time after an event, and tracks whether the model and which tools are active.
     fn record_activity(&mut self, kind: &EventKind) {
         self.last_activity = Instant::now();
         match kind {

@@ -30,7 +30,7 @@ const PAGE: u64 = 500;
 /// Longest chain of forks that is followed.
 const FORKS_MAX: usize = 32;
 
-/// A run as stored.
+/// State of a run from which its next attempt continues.
 pub(crate) struct RestoredRun {
     /// State machine of the run; `None` if the run has not begun.
     pub(crate) machine: Option<Run>,
@@ -48,7 +48,7 @@ pub(crate) struct RestoredRun {
     pub(crate) shared: Map<String, Value>,
 }
 
-/// Details of a run besides its message.
+/// Instructions, principal and origin of a run, which come from its request and its parent.
 pub(crate) struct RunHeader {
     /// Additional instructions of the request.
     pub(crate) extra: Option<Arc<str>>,

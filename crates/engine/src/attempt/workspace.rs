@@ -52,7 +52,7 @@ pub(crate) async fn record_reset(
     store.write(move |tx| push_reset(tx, &lease, &reason)).await
 }
 
-/// Appends the event inside a transaction. Fails if another attempt has the run.
+/// Appends the event `WorkspaceReset` inside a transaction. Fails if another attempt has the run.
 fn push_reset(tx: &mut Tx<'_>, lease: &Lease, reason: &str) -> Result<(), EngineError> {
     let row = run::lock(tx, lease.run)?.filter(|row| row.epoch == lease.epoch);
     let Some(mut row) = row else { return Err(fenced_error(tx, lease)?) };

@@ -150,7 +150,7 @@ fn set(
     Ok(())
 }
 
-/// Converts a row.
+/// Parses a stored budget.
 fn state(row: BudgetRow) -> Result<BudgetUsage, EngineError> {
     Ok(BudgetUsage {
         scope: parse_column(&row.scope)?,

@@ -128,7 +128,7 @@ pub(super) fn run_ended(tx: &mut Tx<'_>, ended: RunId) -> Result<bool, EngineErr
     Ok(waited)
 }
 
-/// Settles the joins of a run after a change of its team.
+/// Ends the joins of a run whose condition is met by a change of its team.
 pub(crate) fn team_changed(tx: &mut Tx<'_>, id: RunId) -> Result<(), EngineError> {
     let Some(mut run) = run::lock(tx, id)? else { return Ok(()) };
     let joins = run_join::of_run(tx, id)?;

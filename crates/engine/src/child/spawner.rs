@@ -242,7 +242,7 @@ struct ChildAnswer {
     agents: Vec<AgentUsage>,
 }
 
-/// Adds the names of a child.
+/// Returns the run of a child together with its names.
 fn existing_child(row: RunRow) -> Result<ExistingChild, EngineError> {
     let child = ChildRunRow::from(row);
     let existing_child = ChildName::of(&child)?;

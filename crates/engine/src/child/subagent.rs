@@ -219,7 +219,7 @@ impl SpawnBatch {
         let mut parent = lock_leased_run(tx, &self.lease)?;
         self.check_may_spawn(&parent)?;
         let defaults = self.defaults(tx, &parent)?;
-        let mut labels = self.labels(tx)?;
+        let mut labels = self.count_labels(tx)?;
         let mut free_slots = self.free_slots(tx)?;
         let mut started = Vec::with_capacity(requests.len());
         let mut events = Vec::with_capacity(requests.len());
@@ -352,8 +352,8 @@ impl SpawnBatch {
         format!("below-{}", self.depth + 1)
     }
 
-    /// Counts the children of this run that have a label.
-    fn labels(&self, tx: &mut Tx<'_>) -> Result<usize, EngineError> {
+    /// Returns the number of children of this run that have a label. 0 if no request of this batch needs one.
+    fn count_labels(&self, tx: &mut Tx<'_>) -> Result<usize, EngineError> {
         if self.requests.iter().all(|request| request.lifetime == ChildLifetime::Call) {
             return Ok(0);
         }

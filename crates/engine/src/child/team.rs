@@ -84,7 +84,8 @@ pub(crate) async fn load_member(
     Ok(state.map(|state| TeamMemberRef { lead, name, state }))
 }
 
-/// Returns true if the awaited condition of a team is met.
+/// Returns true if the awaited condition of a team is met, the awaited member can receive no more messages, or there is
+/// no team.
 pub(crate) fn is_condition_met(
     tx: &mut Tx<'_>,
     lead: RunId,

@@ -56,8 +56,8 @@ impl RunSnapshot {
     }
 }
 
-/// Returns the newest snapshot of a run up to the entry `until`, with its last entry number. `None` if there is none.
-/// The state machine gets the id of the continuing run.
+/// Returns the newest snapshot of a run up to the entry `until`, with its last entry number. `None` if there is none,
+/// or if another program version stored it. The state machine gets the id of the continuing run.
 pub(crate) fn latest(
     tx: &mut Tx<'_>,
     run: RunId,

@@ -33,7 +33,7 @@ impl Maintenance<'_> {
     }
 }
 
-/// Starts the background tasks.
+/// Spawns the loops that send deliveries, publish notices, fire schedules and remove obsolete rows.
 pub(crate) fn start(shared: &Arc<EngineInner>, tasks: &mut JoinSet<()>) {
     tasks.spawn(delivery::run(Arc::clone(shared)));
     tasks.spawn(publishing::run(Arc::clone(shared)));

@@ -24,7 +24,7 @@ use crate::run::lifecycle::{parse_column, policy, transition_run};
 use crate::run::settle;
 use crate::submit::queue;
 
-/// Facts about lost workers.
+/// What recovery knows about a lost worker, for all of its runs.
 #[derive(Debug, Clone, Copy)]
 struct LossContext {
     loss: LostWorkerContext,

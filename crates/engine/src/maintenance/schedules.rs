@@ -28,7 +28,7 @@ const POLLS_MAX: usize = 30;
 /// Delay after which [`MissedRunPolicy::Skip`] skips a missed time.
 const GRACE: Duration = Duration::from_secs(60);
 
-/// Actions of a due schedule.
+/// Times at which a due schedule submits tasks now, and its next time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct FirePlan {
     /// Times that fire, oldest first.

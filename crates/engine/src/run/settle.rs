@@ -27,7 +27,7 @@ use crate::{budget, child};
 /// Delay before a run continues after the database rejected its writes.
 const NOT_PERSISTED_DELAY: Duration = Duration::from_secs(1);
 
-/// Parameters of a settlement besides the rows.
+/// Parameters for settling the outcome of an attempt, which do not come from rows.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SettleParams {
     /// Random value in `0.0..=1.0` that spreads retries.

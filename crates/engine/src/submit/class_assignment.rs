@@ -50,7 +50,7 @@ impl ClassAssignment {
         Self::in_class(tx, &class, queue_timeout)
     }
 
-    /// Assigns a follow-up run of a task.
+    /// Returns the assignment of a follow-up run of a task in this lane. Creates the class if it does not exist.
     pub(crate) fn of_task(
         tx: &mut Tx<'_>,
         task: &TaskRow,

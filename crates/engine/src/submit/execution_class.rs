@@ -182,7 +182,7 @@ fn breaker(class: &ExecutionClassRow) -> Result<ClassBreaker, EngineError> {
     Ok(ClassBreaker::from_row(failures, class.probe_at))
 }
 
-/// Stores a circuit breaker in the row of its class.
+/// Copies the state of a circuit breaker to the row of its class, without saving the row.
 fn set_breaker(
     class: &mut ExecutionClassRow,
     breaker: &ClassBreaker,

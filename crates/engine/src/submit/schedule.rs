@@ -288,7 +288,7 @@ pub(crate) fn schedule_times(row: &ScheduleRow) -> Result<ScheduleTimes, EngineE
     Ok(ScheduleTimes::new(&timing, &row.zone, row.created, jitter, &name)?)
 }
 
-/// Converts the row of a schedule.
+/// Parses a stored schedule.
 fn state(row: &ScheduleRow) -> Result<ScheduleState, EngineError> {
     let schedule = Schedule {
         id: row.id.clone(),

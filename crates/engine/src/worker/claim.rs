@@ -74,7 +74,7 @@ pub(crate) fn claim(
     Ok(claimed)
 }
 
-/// Returns true if a run can be claimed.
+/// Returns true if this worker can claim a run now, besides those in `except`.
 pub(crate) fn has_claimable_run(
     tx: &mut Tx<'_>,
     context: &ClaimContext,

@@ -107,7 +107,7 @@ impl Field {
         Ok((from..=to).step_by(step as usize).fold(0, |set, number| set | 1 << number))
     }
 
-    /// Parses a number or a name. `None` if it is out of range.
+    /// Parses a number or a name. `None` if the text is neither, or the number is out of range.
     fn number(self, text: &str) -> Option<u32> {
         let lower = text.to_ascii_lowercase();
         if let Some(place) = self.names.iter().position(|name| *name == lower) {
