@@ -73,27 +73,27 @@ pub(crate) fn approval_status(
     lease: &Lease,
     effect: &ToolEffect,
 ) -> Result<ApprovalStatus, EngineError> {
-    let mut approval_status = ApprovalStatus::default();
+    let mut status = ApprovalStatus::default();
     if effect.approvals.is_empty() {
-        return Ok(approval_status);
+        return Ok(status);
     }
     let run = run::get(tx, lease.run)?.ok_or_else(|| EngineError::not_found("run", lease.run))?;
     for id in &effect.approvals {
         let Some(row) = approval::get(tx, *id)? else {
-            approval_status.changed = true;
+            status.changed = true;
             continue;
         };
         let request: ApprovalRequest = serde_json::from_str(&row.request)?;
         let revision = request.policy_revision.as_ref().and(effect.policy_revision.as_deref());
         let now = plan(&run, &request, &effect.call, &effect.arguments, revision);
-        approval_status.changed |= check_plan(&row.plan_hash, &now).is_err();
+        status.changed |= check_plan(&row.plan_hash, &now).is_err();
         if allows_repetition(&row)? {
             let lost_try = request.payload.as_ref().and_then(|payload| payload["try"].as_u64());
-            approval_status.repeat_after_try = approval_status.repeat_after_try.max(lost_try);
+            status.repeat_after_try = status.repeat_after_try.max(lost_try);
         }
-        approval_status.approvers = request.approvers.or(approval_status.approvers);
+        status.approvers = request.approvers.or(status.approvers);
     }
-    Ok(approval_status)
+    Ok(status)
 }
 
 /// Returns true if the approval permits the repetition of a call with an unknown outcome.

@@ -118,20 +118,20 @@ impl DurableChildSpawner {
         })
     }
 
-    /// Takes the reports that were read before, if all of these runs had finished then.
+    /// Takes the reports that were read before, if all of these runs had finished then, otherwise returns `None`.
     fn take_finished(&self, runs: &[RunId]) -> Option<Vec<ChildReport>> {
         let mut finished_children = self.finished_children.lock();
         let is_whole = runs.iter().all(|run| finished_children.contains_key(run));
-        let take_finished: Vec<_> =
+        let finished: Vec<_> =
             runs.iter().filter_map(|run| finished_children.remove(run)).collect();
         // A run that is named twice was found only once.
-        (is_whole && take_finished.len() == runs.len()).then_some(take_finished)
+        (is_whole && finished.len() == runs.len()).then_some(finished)
     }
 
     /// Returns the reports about children of the run. Fails if one of the runs is no child of it.
     async fn child_reports(&self, runs: &[RunId]) -> Result<Vec<ChildReport>, EngineError> {
-        if let Some(take_finished) = self.take_finished(runs) {
-            return Ok(take_finished);
+        if let Some(finished) = self.take_finished(runs) {
+            return Ok(finished);
         }
         let (runs, lease, env) =
             (runs.to_vec(), Arc::clone(&self.context.lease), self.context.env.clone());
@@ -245,8 +245,8 @@ struct ChildAnswer {
 /// Returns the run of a child together with its names.
 fn existing_child(row: RunRow) -> Result<ExistingChild, EngineError> {
     let child = ChildRunRow::from(row);
-    let existing_child = ChildName::of(&child)?;
-    Ok((child, existing_child))
+    let name = ChildName::of(&child)?;
+    Ok((child, name))
 }
 
 /// Creates the reports about children, in the same order.
@@ -261,7 +261,7 @@ fn reports(
 /// Creates the report about a child for its parent.
 fn report(
     tx: &mut Tx<'_>,
-    (row, existing_child): ExistingChild,
+    (row, name): ExistingChild,
     env: &Env,
 ) -> Result<ChildReport, EngineError> {
     let status = match parse_column::<RunStatus>(&row.status)? {
@@ -277,7 +277,7 @@ fn report(
     let used = match (&row.result, status.is_finished()) {
         (Some(_), _) if !answer.agents.is_empty() => answer.agents,
         (Some(_), _) => vec![AgentUsage {
-            agent: existing_child.path,
+            agent: name.path,
             turns: answer.turns,
             usage: answer.usage,
             cost: answer.cost,
@@ -295,8 +295,8 @@ fn report(
     };
     Ok(ChildReport {
         run: row.id,
-        task_id: existing_child.label,
-        agent: existing_child.agent,
+        task_id: name.label,
+        agent: name.agent,
         status,
         text: answer.text,
         error: row.detail.filter(|_| status.is_finished()),

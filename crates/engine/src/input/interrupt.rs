@@ -7,7 +7,7 @@ use provost_core::recovery::OutcomeCode;
 use provost_store::table::work::run::{self, RunRow};
 use provost_store::{Locked, Tx, Wakeup};
 
-use super::withdraw::{delete_inputs, removable_inputs};
+use super::withdraw::{discard_inputs, removable_inputs};
 use super::{InputReceipt, has_begun};
 use crate::error::EngineError;
 use crate::input::follow_up;
@@ -91,9 +91,9 @@ fn supersede(
     routed: &mut RoutedInput<'_>,
     active: &RunRow,
 ) -> Result<Vec<InputId>, EngineError> {
-    let removable_inputs = removable_inputs(tx, routed.task.id)?;
-    let ids = removable_inputs.iter().map(|row| row.id).collect();
-    delete_inputs(tx, removable_inputs, InputTransition::Superseded, Some(active.id))?;
+    let rows = removable_inputs(tx, routed.task.id)?;
+    let ids = rows.iter().map(|row| row.id).collect();
+    discard_inputs(tx, rows, InputTransition::Superseded, Some(active.id))?;
     // Runs without inputs have ended, which may have changed the task.
     let namespace = crate::run::lifecycle::parse_column(&routed.task.namespace)?;
     routed.task = lock_task(tx, &namespace, routed.task.id)?;

@@ -10,7 +10,7 @@ use provost_store::table::work::input::{self, InputRow};
 use provost_store::table::work::run::RunRow;
 use provost_store::table::work::task::TaskRow;
 
-use super::withdraw::{delete_inputs, removable_inputs};
+use super::withdraw::{discard_inputs, removable_inputs};
 use super::{MessageOrigin, SUMMARY, has_begun};
 use crate::error::EngineError;
 use crate::input::route::{RoutedInput, append_if_live};
@@ -52,7 +52,7 @@ pub(super) fn apply_overflow_policy(
         lines.push(line(&*message::get(tx, row.message_id)?));
     }
     let ids: Vec<_> = dropped.iter().map(|row| row.id).collect();
-    let orphaned = delete_inputs(tx, dropped, InputTransition::Superseded, Some(active.id))?;
+    let orphaned = discard_inputs(tx, dropped, InputTransition::Superseded, Some(active.id))?;
     let mut older = Vec::new();
     for summary in orphaned {
         older.extend(lines_of(&*message::get(tx, summary.message_id)?));

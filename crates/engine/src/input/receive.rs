@@ -37,11 +37,11 @@ fn receive_in_tx(tx: &mut Tx<'_>, lease: &Lease) -> Result<Vec<ReceivedInput>, E
     settle::lock_leased_run(tx, lease)?;
     let rows = input::pending_of_run(tx, lease.run)?;
     input::claim_pending(tx, lease.run, lease.epoch)?;
-    let mut receive_in_tx = Vec::with_capacity(rows.len());
+    let mut received = Vec::with_capacity(rows.len());
     for row in rows {
-        receive_in_tx.push((row.id, row.message_id, message::get(tx, row.message_id)?));
+        received.push((row.id, row.message_id, message::get(tx, row.message_id)?));
     }
-    Ok(receive_in_tx)
+    Ok(received)
 }
 
 /// Returns true if a pending input interrupts the run.

@@ -54,7 +54,7 @@ pub(crate) fn withdraw(
         .into());
     }
     state.apply(InputTransition::Cancelled)?;
-    delete_inputs(tx, vec![row], InputTransition::Cancelled, None)?;
+    discard_inputs(tx, vec![row], InputTransition::Cancelled, None)?;
     Ok(InputState::Cancelled)
 }
 
@@ -79,27 +79,27 @@ pub(super) fn removable_inputs(
     tx: &mut Tx<'_>,
     task: TaskId,
 ) -> Result<Vec<InputRow>, EngineError> {
-    let mut removable_inputs = input::pending(tx, task, u64::from(u32::MAX))?;
+    let mut rows = input::pending(tx, task, u64::from(u32::MAX))?;
     for run in run::live_of_task(tx, task)? {
-        removable_inputs.retain(|row| row.run_id != Some(run.id) || !is_claimed_by(row, &run));
+        rows.retain(|row| row.run_id != Some(run.id) || !is_claimed_by(row, &run));
     }
-    Ok(removable_inputs)
+    Ok(rows)
 }
 
 /// Marks an input as superseded. A run that has not begun and has no other input ends.
 pub(crate) fn supersede_input(tx: &mut Tx<'_>, row: InputRow) -> Result<(), EngineError> {
-    delete_inputs(tx, vec![row], InputTransition::Superseded, None).map(drop)
+    discard_inputs(tx, vec![row], InputTransition::Superseded, None).map(drop)
 }
 
 /// Withdraws all pending inputs of a task.
 pub(crate) fn withdraw_all(tx: &mut Tx<'_>, task: TaskId) -> Result<(), EngineError> {
-    let removable_inputs = removable_inputs(tx, task)?;
-    delete_inputs(tx, removable_inputs, InputTransition::Cancelled, None).map(drop)
+    let rows = removable_inputs(tx, task)?;
+    discard_inputs(tx, rows, InputTransition::Cancelled, None).map(drop)
 }
 
-/// Deletes inputs. A run that has not begun and has no other input ends, except for the run `except`. Returns the
-/// summaries that were deleted with such runs.
-pub(super) fn delete_inputs(
+/// Moves inputs to a terminal state, so that no run reads them. A run that has not begun and has no other input ends,
+/// except for the run `except`. Returns the summaries of dropped messages that were discarded with such runs.
+pub(super) fn discard_inputs(
     tx: &mut Tx<'_>,
     rows: Vec<InputRow>,
     event: InputTransition,
@@ -114,18 +114,18 @@ pub(super) fn delete_inputs(
             runs.push(run);
         }
     }
-    let mut orphaned = Vec::new();
+    let mut summaries = Vec::new();
     for id in runs {
-        let removable_inputs = input::pending_of_run(tx, id)?;
-        if removable_inputs.iter().any(|row| row.kind != SUMMARY) {
+        let pending = input::pending_of_run(tx, id)?;
+        if pending.iter().any(|row| row.kind != SUMMARY) {
             continue;
         }
         let Some(mut row) = run::lock(tx, id)? else { continue };
         let has_started = has_begun(&row) || run_state(&row)?.is_terminal();
         if !has_started || except == Some(id) {
-            for summary in removable_inputs {
+            for summary in pending {
                 set_input_state(tx, &summary, event)?;
-                orphaned.push(summary);
+                summaries.push(summary);
             }
         }
         if has_started || except == Some(id) {
@@ -139,7 +139,7 @@ pub(super) fn delete_inputs(
         };
         end::end_run(tx, &mut row, &RunEnd::with_code(code, detail))?;
     }
-    Ok(orphaned)
+    Ok(summaries)
 }
 
 /// Applies a transition to an input and stores its state.

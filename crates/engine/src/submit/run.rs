@@ -101,7 +101,7 @@ fn enqueue(
 /// Returns the row of a new run, without its rank.
 fn new_run_row(tx: &Tx<'_>, task: &TaskRow, new: &NewRun<'_>) -> Result<RunRow, EngineError> {
     let now = tx.now();
-    let new_run_row = RunState::ACCEPTED;
+    let state = RunState::ACCEPTED;
     let timeout_ms = new.timeout.map(|timeout| timeout.as_millis());
     Ok(RunRow {
         id: new.id,
@@ -114,8 +114,8 @@ fn new_run_row(tx: &Tx<'_>, task: &TaskRow, new: &NewRun<'_>) -> Result<RunRow, 
         agent: task.agent.clone(),
         agent_revision: task.agent_revision,
         policy: new.class.policy.clone(),
-        status: new_run_row.status().as_str().to_owned(),
-        phase: new_run_row.phase().as_str().to_owned(),
+        status: state.status().as_str().to_owned(),
+        phase: state.phase().as_str().to_owned(),
         outcome_code: None,
         detail: None,
         ready: false,

@@ -193,7 +193,7 @@ fn has(set: u64, number: i8) -> bool {
 }
 
 /// Returns the moment of a local time: the first of two, or the moment of the clock change if the local time does not
-/// exist.
+/// exist. `None` outside of the range of timestamps.
 fn resolve(local: DateTime, zone: &TimeZone) -> Option<Timestamp> {
     let ambiguous = zone.to_ambiguous_timestamp(local);
     match ambiguous.offset() {

@@ -153,11 +153,11 @@ impl ScheduleTimes {
     }
 }
 
-/// Returns the part of `whole` that a name determines.
-fn jitter_of(reaches_first: Duration, name: &str) -> Duration {
+/// Returns a part of `whole`, less than all of it, that only the name determines.
+fn jitter_of(whole: Duration, name: &str) -> Duration {
     let digits = sha256_hex(name.as_bytes());
     let number = u64::from_str_radix(digits.get(..8).unwrap_or("0"), 16).unwrap_or_default();
-    let whole_ms = u64::try_from(reaches_first.as_millis()).unwrap_or(u64::MAX);
+    let whole_ms = u64::try_from(whole.as_millis()).unwrap_or(u64::MAX);
     Duration::from_millis(whole_ms.saturating_mul(number) >> 32)
 }
 
