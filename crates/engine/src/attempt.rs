@@ -126,7 +126,7 @@ pub(crate) async fn run_attempt(shared: &EngineInner, live: &RunningAttempt) {
     failpoint!("attempt.settled");
 }
 
-/// Executes an attempt with the executor of its kind.
+/// Executes an attempt with the executor of its kind. `None` if the attempt was abandoned.
 async fn execute(
     shared: &EngineInner,
     live: &RunningAttempt,

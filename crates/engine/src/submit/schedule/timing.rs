@@ -110,12 +110,12 @@ impl ScheduleTimes {
         }
     }
 
-    /// Returns the moment at which a time fires.
+    /// Returns the moment at which a scheduled time fires: later by the jitter of the schedule.
     pub(crate) fn delayed(&self, tick: Timestamp) -> Timestamp {
         tick.after(self.delay)
     }
 
-    /// Returns the time of a moment at which the schedule fires.
+    /// Returns the scheduled time, without jitter, of a moment at which the schedule fires.
     pub(crate) fn tick_of(&self, next_at: Timestamp) -> Timestamp {
         let delay = i64::try_from(self.delay.as_millis()).unwrap_or_default();
         Timestamp::from_millis(next_at.as_millis().saturating_sub(delay))
