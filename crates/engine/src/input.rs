@@ -202,7 +202,8 @@ fn send(
     Ok(receipt)
 }
 
-/// Finds the task of a message, and the run if the target names one that has not ended.
+/// Finds the task of a message, and the run if the target names one that has not ended. Fails if there is no such task
+/// or run.
 fn find(
     tx: &mut Tx<'_>,
     namespace: &Namespace,

@@ -27,7 +27,7 @@ pub(crate) struct AgentRevisionCache(Mutex<HashMap<AgentRevisionKey, Arc<AgentRe
 
 impl AgentRevisionCache {
     /// Returns the revision from the cache, or reads and caches it. A revision stays readable after its agent was
-    /// deleted.
+    /// deleted. Fails if the revision does not exist.
     pub(crate) async fn get(
         &self,
         store: &Store,

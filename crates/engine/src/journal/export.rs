@@ -22,7 +22,8 @@ const PAGE: u64 = 500;
 
 impl Runs<'_> {
     /// Exports the model calls of a run. The requests contain only the conversation: instructions and tools are not
-    /// stored, and a replay does not compare fields that the cassette lacks. Changes nothing.
+    /// stored, and a replay does not compare fields that the cassette lacks. Changes nothing. Fails if the run does not
+    /// exist.
     pub async fn export(self, namespace: &Namespace, id: RunId) -> Result<Cassette, EngineError> {
         let (namespace, env) = (namespace.clone(), self.engine.inner.env.clone());
         let read = self.engine.inner.store.read(move |tx| {

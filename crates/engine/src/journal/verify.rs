@@ -58,7 +58,8 @@ impl ReplayReport {
 }
 
 impl Runs<'_> {
-    /// Rebuilds a run from its journal and compares it with its row, its events and its usage. Changes nothing.
+    /// Rebuilds a run from its journal and compares it with its row, its events and its usage. Changes nothing. Fails
+    /// if the run does not exist.
     pub async fn replay(
         self,
         namespace: &Namespace,

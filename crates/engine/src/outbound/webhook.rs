@@ -127,7 +127,8 @@ impl Webhooks<'_> {
         Ok(Page::new(webhooks, limit, |webhook: &Webhook| webhook.id))
     }
 
-    /// Disables or enables a webhook and returns it. An enabled webhook receives events from now on.
+    /// Disables or enables a webhook and returns it. An enabled webhook receives events from now on. Fails if the
+    /// webhook does not exist.
     pub async fn set_disabled(
         self,
         namespace: &Namespace,

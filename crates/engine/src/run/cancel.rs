@@ -68,7 +68,7 @@ fn cancel_task(
     Ok(found)
 }
 
-/// Cancels a run of the namespace and its children with an outcome code.
+/// Cancels a run of the namespace and its children with an outcome code. Fails if the run does not exist.
 pub(crate) fn cancel_run(
     tx: &mut Tx<'_>,
     namespace: &Namespace,

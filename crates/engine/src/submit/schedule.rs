@@ -257,7 +257,8 @@ fn first_time(row: &ScheduleRow, now: Timestamp) -> Result<Option<Timestamp>, En
     Ok(next.map(|tick| times.delayed(tick)))
 }
 
-/// Pauses or resumes a schedule inside a transaction. Times that passed during a pause are skipped.
+/// Pauses or resumes a schedule inside a transaction. Times that passed during a pause are skipped. Fails if the
+/// schedule does not exist.
 fn pause(
     tx: &mut Tx<'_>,
     namespace: &Namespace,

@@ -10,7 +10,7 @@ use crate::query::page::{PAGE_MAX, Page};
 use crate::table::outbound::delivery::{self, DeliveryFilter, DeliveryRow};
 use crate::table::work::run;
 
-/// Returns the deliveries of a run, oldest first.
+/// Returns the deliveries of a run, oldest first. Fails if the run does not exist.
 pub async fn of_run(
     store: &Store,
     namespace: &Namespace,

@@ -129,7 +129,8 @@ pub async fn tail(store: &Store, after: u64, limit: u64) -> Result<LogPage, Quer
     read.await
 }
 
-/// Returns the events of a run after a sequence number. The next page starts at a sequence number too.
+/// Returns the events of a run after a sequence number. The next page starts at a sequence number too. Fails if the run
+/// does not exist.
 pub async fn of_run(
     store: &Store,
     namespace: &Namespace,
@@ -166,7 +167,8 @@ pub async fn of_task(
     read.await
 }
 
-/// Returns the events of all runs of a session and their descendants after a position.
+/// Returns the events of all runs of a session and their descendants after a position. Fails if the session does not
+/// exist.
 pub async fn of_session(
     store: &Store,
     namespace: &Namespace,

@@ -43,7 +43,7 @@ pub async fn events(
     store.read(move |tx| Ok::<_, QueryError>(run_event::after(tx, id, after, limit)?)).await
 }
 
-/// Returns the attempts of a run, in order.
+/// Returns the attempts of a run, in order. Fails if the run does not exist.
 pub async fn attempts(
     store: &Store,
     namespace: &Namespace,

@@ -70,7 +70,8 @@ pub struct MachineSnapshot {
     pub created: Timestamp,
 }
 
-/// Returns the status changes of a run after the event with the sequence number `after`, in order.
+/// Returns the status changes of a run after the event with the sequence number `after`, in order. Fails if the run
+/// does not exist.
 pub async fn changes(
     store: &Store,
     namespace: &Namespace,
@@ -87,7 +88,7 @@ pub async fn changes(
     Ok(Page::new(read.await?, limit, |change| change.seq))
 }
 
-/// Returns the newest status changes and the snapshots of a run.
+/// Returns the newest status changes and the snapshots of a run. Fails if the run does not exist.
 pub async fn snapshots(
     store: &Store,
     namespace: &Namespace,

@@ -67,8 +67,9 @@ pub async fn list(
     Ok(Page::new(rows.await?, limit, |row| row.id.clone()))
 }
 
-/// Returns a page of the messages of a session, in order. Without a position, the page is the first one of the
-/// current revision. Pages of the same revision are consistent, even if the session changes in between.
+/// Returns a page of the messages of a session, in order. Without a position, the page is the first one of the current
+/// revision. Pages of the same revision are consistent, even if the session changes in between. Fails if the session
+/// does not exist.
 pub async fn messages(
     store: &Store,
     namespace: &Namespace,

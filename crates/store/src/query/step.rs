@@ -28,7 +28,8 @@ pub struct StepView {
     pub result: Option<ToolResult>,
 }
 
-/// Returns the steps of a run after a step number, in order. Large bodies are blob hashes.
+/// Returns the steps of a run after a step number, in order. Large bodies are blob hashes. Fails if the run does not
+/// exist.
 pub async fn list(
     store: &Store,
     namespace: &Namespace,
@@ -44,7 +45,8 @@ pub async fn list(
     Ok(Page::new(rows.await?, limit, |row| row.step))
 }
 
-/// Returns the steps of a run after a step number, in order, with their messages and tool results.
+/// Returns the steps of a run after a step number, in order, with their messages and tool results. Fails if the run
+/// does not exist.
 pub async fn list_with_results(
     store: &Store,
     namespace: &Namespace,

@@ -25,7 +25,7 @@ const TASKS_MAX: u64 = 20;
 /// Number of the newest steps to read.
 const STEPS_BATCH: u64 = 200;
 
-/// Reads all facts about a subject.
+/// Reads all facts about a subject. Fails if the subject does not exist.
 pub(super) fn gather(
     tx: &mut Tx<'_>,
     system: &SystemFacts,
