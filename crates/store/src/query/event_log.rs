@@ -150,7 +150,7 @@ pub async fn of_run(
     read.await
 }
 
-/// Returns the events of all runs of a task and its descendants after a position.
+/// Returns the events of all runs of a task and its descendants after a position. Fails if the task does not exist.
 pub async fn of_task(
     store: &Store,
     namespace: &Namespace,

@@ -275,7 +275,7 @@ pub struct LocalFacts {
     pub channels: Vec<String>,
 }
 
-/// Reads the facts about a subject in one transaction.
+/// Reads the facts about a subject in one transaction. Fails if the subject does not exist.
 pub async fn read(
     store: &Store,
     namespace: &Namespace,

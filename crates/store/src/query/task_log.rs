@@ -61,7 +61,7 @@ pub struct TaskLogPage {
     pub has_more: bool,
 }
 
-/// Returns the lines of all runs of a task after a position.
+/// Returns the lines of all runs of a task after a position. Fails if the task does not exist.
 pub async fn of_task(
     store: &Store,
     namespace: &Namespace,
