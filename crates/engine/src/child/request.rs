@@ -28,7 +28,7 @@ pub(super) struct ChildRequest<'a> {
 }
 
 impl ChildRequest<'_> {
-    /// Returns the valid task request.
+    /// Returns the task request. Fails if it is invalid, for example if the message is too long.
     pub(super) fn into_task_request(self) -> Result<TaskRequest, EngineError> {
         let millis = |timeout: Duration| u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX);
         let request = TaskRequest {

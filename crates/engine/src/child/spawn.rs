@@ -202,7 +202,8 @@ impl SpawnContext {
         Ok(())
     }
 
-    /// Returns the session of the child.
+    /// Returns the name of the child's session: the one that the call continues, otherwise a new one that belongs to
+    /// the run. Fails if the session to continue does not allow it.
     fn session(
         &self,
         tx: &mut Tx<'_>,
