@@ -102,7 +102,7 @@ impl ReadCursor {
 }
 
 /// Returns the non-empty messages after the cursor, and the cursor after them. `None` if the user has written nothing
-/// new.
+/// new. Reads only the last [`MESSAGES_MAX`] messages of the conversation.
 pub(crate) fn new_messages_since(
     conversation: &Conversation,
     cursor: &ReadCursor,

@@ -39,7 +39,7 @@ pub struct MemoryRecord {
     pub vector: Option<Embedding>,
 }
 
-/// New text of a stored memory.
+/// New text of a stored memory, and changes of its category, metadata and sources.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RecordUpdate {
     /// Id of the memory.
@@ -63,7 +63,7 @@ pub struct RecordUpdate {
 pub enum MemoryChange {
     /// Adds a memory.
     Add(Box<MemoryRecord>),
-    /// Replaces the text of a memory.
+    /// Replaces the text of a memory and the other values that are given.
     Update(Box<RecordUpdate>),
     /// Adds a memory that contradicts an older one. The older memory remains as history; searches no longer find it.
     Supersede {
