@@ -40,7 +40,8 @@ fn plan(
     plan
 }
 
-/// Parses the arguments, so that whitespace and key order do not affect the hash.
+/// Parses the arguments, so that whitespace and key order do not affect the hash. Arguments that are not JSON become a
+/// string.
 fn arguments(call: &ToolCall) -> Value {
     call.parse_arguments().unwrap_or_else(|_| Value::String(call.arguments.clone()))
 }

@@ -26,7 +26,8 @@ const LINES_MAX: usize = 50;
 /// Maximum number of characters in a line of a summary.
 const LINE_CHARS_MAX: usize = 160;
 
-/// Applies the overflow policy before a new message is stored. Returns the summary lines of dropped messages.
+/// Makes room for a new message by the overflow policy. Returns one line for each dropped message, if the policy
+/// summarizes them. Fails if the policy rejects the new message.
 pub(super) fn apply_overflow_policy(
     tx: &mut Tx<'_>,
     routed: &mut RoutedInput<'_>,
