@@ -2,6 +2,7 @@
 
 #[cfg(unix)]
 pub(crate) mod governed;
+mod openapi;
 #[cfg(unix)]
 mod reload;
 #[cfg(target_os = "linux")]

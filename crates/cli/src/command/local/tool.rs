@@ -3,6 +3,7 @@
 mod call;
 mod check;
 mod import;
+mod import_openapi;
 mod module;
 mod new;
 
@@ -23,6 +24,7 @@ use serde_json::json;
 use self::call::CallArgs;
 use self::check::CheckArgs;
 use self::import::ImportArgs;
+use self::import_openapi::ImportOpenApiArgs;
 use self::new::NewArgs;
 use super::block_on;
 use crate::args::{NOTES_DIR_DEFAULT, ShellArgs, ToolArgs};
@@ -51,6 +53,7 @@ Examples:
   provost tool new word_count --lang rust           creates the source of a WASM tool
   provost tool test word_count.wasm --fixtures fixtures/
   provost tool import word_count.wasm               copies a module to the data directory
+  provost tool import-openapi shop.json > manifests/shop.yaml   declares the operations of a service
 
 A call is executed like a call of an agent, with rules, secrets, deadline, retries, redaction and audit records.";
 
@@ -141,6 +144,13 @@ enum ToolAction {
                       A manifest refers to the module by its hash:\n  wasm:\n    module: blob:3b1f..."
     )]
     Import(ImportArgs),
+    /// Print a manifest for each operation of an OpenAPI document
+    #[command(
+        after_help = "Examples:\n  provost tool import-openapi shop.json > manifests/shop.yaml\n  \
+                      provost tool import-openapi shop.yaml --prefix shop_ --secret api_key=shop-key\n\n\
+                      Standard error lists the operations that cannot be tools, with reasons."
+    )]
+    ImportOpenapi(ImportOpenApiArgs),
 }
 
 /// Context of a command: the tools and the runtime that executes them.
@@ -165,6 +175,9 @@ pub(crate) fn run(args: &Args, data: Option<&Path>, output: &Output) -> Result<u
     if let ToolAction::Import(args) = &args.action {
         return import::run(args, &dir, printer);
     }
+    if let ToolAction::ImportOpenapi(args) = &args.action {
+        return import_openapi::run(args, options.namespace.as_str(), printer);
+    }
     block_on(async {
         let context = ToolCommand::open(options, &dir, printer).await?;
         let result = match &args.action {
@@ -175,7 +188,7 @@ pub(crate) fn run(args: &Args, data: Option<&Path>, output: &Output) -> Result<u
                 Some(path) => Box::pin(context.test_module(path, args)).await,
                 None => Box::pin(context.test(args)).await,
             },
-            ToolAction::New(_) | ToolAction::Import(_) => Ok(0),
+            ToolAction::New(_) | ToolAction::Import(_) | ToolAction::ImportOpenapi(_) => Ok(0),
         };
         context.runtime.close(Duration::ZERO).await;
         result
