@@ -6,10 +6,11 @@ use std::path::Path;
 use provost_agent::Agent;
 use provost_core::command::TaskRequest;
 use provost_core::id::name::Namespace;
+use provost_core::resource::AgentSpec;
 use provost_core::scheduling::ExecutionClassKey;
 use provost_engine::{
-    AgentConfig, AgentProvider, AgentRevision, DEFAULT_AGENT, Engine, EngineDeps, EngineError,
-    EngineOptions, Lease,
+    AgentProvider, AgentRevision, DEFAULT_AGENT, Engine, EngineDeps, EngineError, EngineOptions,
+    Lease,
 };
 use provost_store::table::work::run::RunRow;
 use provost_store::{Store, StoreOptions};
@@ -34,7 +35,7 @@ pub(crate) async fn open(
         Engine::new(EngineDeps::new(store, agents, GuardServices::default(), env), options);
     // Interactive, because some runs wait for approvals.
     let policy = serde_json::from_value(json!({ "interactive": true }))?;
-    let config = AgentConfig { policy, ..AgentConfig::default() };
+    let config = AgentSpec { policy, ..AgentSpec::default() };
     engine.put_agent(&Namespace::default(), DEFAULT_AGENT, None, config).await?;
     Ok(engine)
 }

@@ -524,11 +524,17 @@ ApprovalId: TypeAlias = str
 NewAgent = TypedDict('NewAgent', {
     'name': str,
     'title': NotRequired[Union[str, None]],
-    'config': NotRequired["AgentConfig"],
+    'config': NotRequired["AgentSpec"],
 })
 
-# Configuration of an agent. The server stores keys that it does not know and passes them to the program that builds the
-AgentConfig: TypeAlias = dict[str, Any]
+# Definition of an agent. Absent fields have their default values. The server keeps fields that it does not know.
+AgentSpec: TypeAlias = dict[str, Any]
+
+# Server of a model.
+ModelEndpoint = TypedDict('ModelEndpoint', {
+    'base_url': NotRequired[Union[str, None]],
+    'api_key_env': NotRequired[Union[str, None]],
+})
 
 # Queue settings of one layer. `None` leaves a setting unchanged.
 QueueOverride = TypedDict('QueueOverride', {
@@ -540,12 +546,38 @@ QueueOverride = TypedDict('QueueOverride', {
 
 DropPolicy: TypeAlias = Literal['old', 'new', 'summarize']
 
+# Timeouts of the runs of an agent. Zero means no limit; an absent field means the default of the engine.
+AgentTimeouts = TypedDict('AgentTimeouts', {
+    'queue_ms': NotRequired[Union[int, None]],
+    'attempt_ms': NotRequired[Union[int, None]],
+    'silence_ms': NotRequired[Union[int, None]],
+})
+
+FileAccess: TypeAlias = Literal['none', 'ro', 'rw']
+
+# Shell of an agent.
+AgentShell: TypeAlias = 'Union[bool, ShellSettings]'
+
+# Settings of a shell.
+ShellSettings = TypedDict('ShellSettings', {
+    'access': "ShellAccess",
+    'approval': "ShellApproval",
+    'allow': NotRequired[list[str]],
+    'workspace': NotRequired["ShellWorkspace"],
+})
+
+ShellAccess: TypeAlias = Literal['allowlist', 'full']
+
+ShellApproval: TypeAlias = Literal['off', 'on-miss', 'always']
+
+ShellWorkspace: TypeAlias = Literal['workspace', 'conversation']
+
 # An agent.
 Agent = TypedDict('Agent', {
     'name': str,
     'revision': int,
     'title': NotRequired[Union[str, None]],
-    'config': "AgentConfig",
+    'config': "AgentSpec",
 })
 
 # A page of a list with a stable order.
@@ -1215,7 +1247,7 @@ class Operations(Connection):
         """Delete an agent. Its tasks are not affected."""
         return self._call('DELETE', f"/v1/namespaces/{self._part(self.namespace)}/agents/{self._part(agent)}")
 
-    def get_agent_default_config(self, agent: str) -> "AgentConfig":
+    def get_agent_default_config(self, agent: str) -> "AgentSpec":
         """Get the default configuration of an agent with this name."""
         return self._call('GET', f"/v1/namespaces/{self._part(self.namespace)}/agents/{self._part(agent)}/default-config")
 

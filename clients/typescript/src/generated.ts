@@ -534,19 +534,40 @@ export type ApprovalId = string;
 export type NewAgent = {
   "name": string;
   "title"?: string | null;
-  "config"?: AgentConfig;
+  "config"?: AgentSpec;
 };
 
-/** Configuration of an agent. The server stores keys that it does not know and passes them to the program that builds the */
-export type AgentConfig = {
+/** Definition of an agent. Absent fields have their default values. The server keeps fields that it does not know. */
+export type AgentSpec = {
   "runner"?: string | null;
   "provider"?: string | null;
   "model"?: string | null;
+  "endpoint"?: ModelEndpoint | null;
   "system_prompt"?: string | null;
   "workspace_dir"?: string | null;
-  "policy"?: PolicyPatch | null;
-  "queue"?: QueueOverride | null;
+  "policy"?: PolicyPatch;
+  "queue"?: QueueOverride;
+  "clocks"?: AgentTimeouts;
+  "approve_start"?: boolean;
+  "tools"?: boolean;
+  "declared_tools"?: Array<string>;
+  "mcp_servers"?: Array<string>;
+  "roles"?: Array<string>;
+  "allowed_tools"?: Array<string>;
+  "files"?: FileAccess;
+  "workspace"?: string | null;
+  "shell"?: AgentShell;
+  "ask_user"?: boolean | null;
+  "children"?: boolean;
+  "max_turns"?: number | null;
+  "timeout_ms"?: number | null;
 } & Record<string, unknown>;
+
+/** Server of a model. */
+export type ModelEndpoint = {
+  "base_url"?: string | null;
+  "api_key_env"?: string | null;
+};
 
 /** Queue settings of one layer. `None` leaves a setting unchanged. */
 export type QueueOverride = {
@@ -558,12 +579,38 @@ export type QueueOverride = {
 
 export type DropPolicy = "old" | "new" | "summarize";
 
+/** Timeouts of the runs of an agent. Zero means no limit; an absent field means the default of the engine. */
+export type AgentTimeouts = {
+  "queue_ms"?: number | null;
+  "attempt_ms"?: number | null;
+  "silence_ms"?: number | null;
+};
+
+export type FileAccess = "none" | "ro" | "rw";
+
+/** Shell of an agent. */
+export type AgentShell = boolean | ShellSettings;
+
+/** Settings of a shell. */
+export type ShellSettings = {
+  "access": ShellAccess;
+  "approval": ShellApproval;
+  "allow"?: Array<string>;
+  "workspace"?: ShellWorkspace;
+};
+
+export type ShellAccess = "allowlist" | "full";
+
+export type ShellApproval = "off" | "on-miss" | "always";
+
+export type ShellWorkspace = "workspace" | "conversation";
+
 /** An agent. */
 export type Agent = {
   "name": string;
   "revision": number;
   "title"?: string | null;
-  "config": AgentConfig;
+  "config": AgentSpec;
 };
 
 /** A page of a list with a stable order. */
@@ -1266,8 +1313,8 @@ export class Operations extends Connection {
   }
 
   /** Get the default configuration of an agent with this name. */
-  getAgentDefaultConfig(agent: string, options: { signal?: AbortSignal } = {}): Promise<AgentConfig> {
-    return this.call({ method: "GET", path: `/v1/namespaces/${part(this.namespace)}/agents/${part(agent)}/default-config`, signal: options.signal }) as Promise<AgentConfig>;
+  getAgentDefaultConfig(agent: string, options: { signal?: AbortSignal } = {}): Promise<AgentSpec> {
+    return this.call({ method: "GET", path: `/v1/namespaces/${part(this.namespace)}/agents/${part(agent)}/default-config`, signal: options.signal }) as Promise<AgentSpec>;
   }
 
   /** List approvals, newest first. Without a filter, only pending ones. */

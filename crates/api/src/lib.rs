@@ -26,7 +26,7 @@ pub use message_input::MessageInput;
 pub use page::{LIMIT_DEFAULT, LIMIT_MAX, Page, PageQuery};
 pub use problem::{FieldProblem, Problem};
 pub use scope::Scope;
-pub use types::agent::{Agent, AgentChange, AgentConfig, NewAgent};
+pub use types::agent::{Agent, AgentChange, NewAgent};
 pub use types::approval::{
     Approval, ApprovalQuery, ApprovalReceipt, Decision, DecisionRequest, StandingApproval,
     StandingApprovalKey, Vote, VoteCount,

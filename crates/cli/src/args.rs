@@ -8,7 +8,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser};
-use provost_host::agent::AgentOptions;
+use provost_core::execution_policy::ExecutionPolicyPatch;
+use provost_core::resource::{ALL_TOOLS, AgentShell, AgentSpec, FileAccess, workspace_name};
+use provost_core::scheduling::RetryPolicy;
+use provost_host::agent::INSTRUCTIONS;
 use provost_host::model::ModelRequest;
 use provost_host::tool::Files;
 
@@ -106,19 +109,46 @@ impl AgentArgs {
         }
     }
 
-    /// Returns the options of the agent apart from the model.
-    pub(crate) fn options(&self, is_interactive: bool) -> Result<AgentOptions, CliError> {
-        Ok(AgentOptions {
-            system_prompt: self.system_prompt.clone(),
-            is_interactive,
-            api_key_env: self.api_key_env.clone(),
-            no_tools: self.no_tools,
-            notes_dir: self.notes_dir.clone(),
-            files: Files::new(self.workspace.as_ref(), self.workspace_write)?,
-            shell: self.shell.shell()?,
-            manifests: self.tools.manifests.clone(),
+    /// Returns the directory that the agent can use.
+    pub(crate) fn files(&self) -> Result<Option<Files>, CliError> {
+        Ok(Files::new(self.workspace.as_ref(), self.workspace_write)?)
+    }
+
+    /// Returns the definition of the agent apart from the model.
+    pub(crate) fn spec(&self, is_interactive: bool) -> Result<AgentSpec, CliError> {
+        let files = self.files()?;
+        let access = match &files {
+            None => FileAccess::None,
+            Some(files) if files.write => FileAccess::ReadWrite,
+            Some(_) => FileAccess::ReadOnly,
+        };
+        let shell = self.shell.shell()?;
+        let uses_manifests = self.tools.manifests.is_some() && !self.no_tools;
+        let all = || if uses_manifests { vec![ALL_TOOLS.to_owned()] } else { Vec::new() };
+        let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        Ok(AgentSpec {
+            system_prompt: Some(
+                self.system_prompt.clone().unwrap_or_else(|| INSTRUCTIONS.to_owned()),
+            ),
+            policy: ExecutionPolicyPatch {
+                interactive: Some(is_interactive),
+                // The user decides whether to retry a failed run. Resuming a run after a crash does not count as an
+                // attempt.
+                retry: Some(RetryPolicy { max_attempts: 1, ..RetryPolicy::default() }),
+                ..ExecutionPolicyPatch::default()
+            },
+            tools: !self.no_tools,
+            declared_tools: all(),
+            mcp_servers: all(),
+            roles: self.role.clone(),
+            files: access,
+            workspace: files.map(|files| workspace_name(&files.dir)),
+            shell: shell
+                .map_or(AgentShell::Host(false), |shell| AgentShell::Own(shell.settings().clone())),
+            ask_user: Some(false),
             max_turns: self.max_turns,
-            timeout: self.timeout,
+            timeout_ms: self.timeout.map(millis),
+            ..AgentSpec::default()
         })
     }
 }

@@ -4,6 +4,7 @@
 //! later.
 
 pub(crate) mod database;
+mod manifests;
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -12,6 +13,7 @@ use std::time::Duration;
 
 use provost_api::Client;
 use provost_core::id::name::Namespace;
+use provost_core::resource::AgentSpec;
 use provost_core::{Env, RunId};
 pub(crate) use provost_engine::DEFAULT_AGENT;
 use provost_engine::{
@@ -25,7 +27,9 @@ use provost_model::Cassette;
 use provost_redact::Redactor;
 use provost_server::{App, AppOptions, LocalTransport, WebhookSigningKey};
 use provost_store::Store;
+use provost_tool::Tool;
 
+pub(crate) use self::manifests::Manifests;
 use crate::catalog::ToolCatalog;
 use crate::error::CliError;
 
@@ -43,8 +47,8 @@ pub(crate) struct Config {
     pub(crate) redactor: Redactor,
     /// Models of the agents.
     pub(crate) models: Arc<Models>,
-    /// Defaults of agents that API clients created. `None` if only agents of this program can be built.
-    pub(crate) defaults: Option<HostDefaults>,
+    /// What this process has for its agents.
+    pub(crate) defaults: HostDefaults,
     /// Configuration of the tools.
     pub(crate) tools: ToolConfig,
     /// Runs that the worker claims, and its concurrency.
@@ -84,12 +88,12 @@ impl Work {
 
 impl Config {
     /// Returns the configuration of a process that serves a single user.
-    pub(crate) fn local(dir: &Path, models: Arc<Models>) -> Self {
+    pub(crate) fn local(dir: &Path, models: Arc<Models>, defaults: HostDefaults) -> Self {
         Self {
             dir: dir.to_owned(),
             redactor: Redactor::new(),
             models,
-            defaults: None,
+            defaults,
             tools: ToolConfig::default(),
             work: Work::Focused,
             open_metrics: false,
@@ -145,6 +149,16 @@ impl Runtime {
     /// Returns a client of the API in this process.
     pub(crate) fn client(&self, namespace: Namespace) -> Client {
         Client::new(LocalTransport::new(self.app.clone()), namespace)
+    }
+
+    /// Returns the manifests of this process.
+    pub(crate) fn manifests(&self) -> Manifests {
+        Manifests { tools: Arc::clone(&self.tools), engine: self.engine.clone() }
+    }
+
+    /// Returns the built-in tools of an agent in this process.
+    pub(crate) fn builtin_tools(&self, spec: &AgentSpec) -> Result<Vec<Arc<dyn Tool>>, CliError> {
+        Ok(self.agents.builtin_tools(spec)?)
     }
 
     /// Returns a handle that lets the worker of this process execute single sessions.

@@ -4,13 +4,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use provost_api::{
-    AgentConfig, ApiError, Client, HttpOptions, HttpTransport, NewAgent, TransportError,
-};
+use provost_api::{ApiError, Client, HttpOptions, HttpTransport, NewAgent, TransportError};
 use provost_core::ErrorKind;
 use provost_core::execution_policy::ExecutionPolicyPatch;
 use provost_core::id::name::Namespace;
-use provost_host::agent::HostDefaults;
+use provost_core::resource::AgentSpec;
+use provost_host::agent::{HostDefaults, Workspaces};
 use provost_host::model::{ModelRequest, Models};
 
 use crate::boot::{self, Config, DEFAULT_AGENT, Runtime};
@@ -182,11 +181,11 @@ async fn open_local(data: Option<&Path>, missing: IfMissing) -> Result<Runtime, 
     let defaults = HostDefaults {
         model: ModelRequest::default(),
         notes_dir: dir.join("notes"),
-        files: None,
+        workspaces: Workspaces::default(),
         shell: None,
+        is_terminal: false,
     };
-    let config = Config { defaults: Some(defaults), ..Config::local(&dir, models) };
-    boot::build(config).await
+    boot::build(Config::local(&dir, models, defaults)).await
 }
 
 impl Connection {
@@ -231,7 +230,7 @@ pub(crate) async fn ensure_agent(client: &Client) -> Result<(), CliError> {
     }
     let policy =
         ExecutionPolicyPatch { interactive: Some(true), ..ExecutionPolicyPatch::default() };
-    let config = AgentConfig { policy: Some(policy), ..AgentConfig::default() };
+    let config = AgentSpec { policy, ..AgentSpec::default() };
     let agent = NewAgent { name: DEFAULT_AGENT.to_owned(), title: None, config };
     match client.create_agent(&agent).await {
         // Another process created the agent.

@@ -12,7 +12,11 @@ mod span;
 mod text;
 mod tool;
 
-pub use agent::{ALL_TOOLS, AgentResource};
+pub use agent::{
+    ALL_TOOLS, AgentShell, AgentSpec, AgentTimeouts, DEFAULT_RUNNER, DeclaredAgent, FileAccess,
+    ModelEndpoint, ShellAccess, ShellApproval, ShellSettings, ShellWorkspace,
+    TERMINAL_AGENT_PREFIX, check_agent_name, workspace_name,
+};
 pub use agent_policy::AgentPolicy;
 pub use manifest::{API_VERSION, NamespacedTool, Resource};
 pub use mcp_server::{McpFilter, McpIsolation, McpServerResource, McpTransport, McpVariable};

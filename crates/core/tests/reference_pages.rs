@@ -18,9 +18,9 @@ use std::time::Duration;
 use provost_core::ErrorKind;
 use provost_core::contract::ToolErrorCode;
 use provost_core::resource::{
-    A2aSpec, AgentPolicy, AgentResource, AgentRole, Approvers, CliSpec, GrpcSpec, HttpSpec,
-    McpFilter, McpIsolation, McpRef, McpServerResource, McpVariable, OperationRule, ProcessLimits,
-    RetrySpec, RuntimeSpec, ToolAuth, ToolPermission, ToolResource, WasmSpec,
+    A2aSpec, AgentPolicy, AgentRole, AgentSpec, Approvers, CliSpec, GrpcSpec, HttpSpec, McpFilter,
+    McpIsolation, McpRef, McpServerResource, McpVariable, OperationRule, ProcessLimits, RetrySpec,
+    RuntimeSpec, ToolAuth, ToolPermission, ToolResource, WasmSpec,
 };
 use provost_core::usage::limits;
 use schemars::{JsonSchema, schema_for};
@@ -192,7 +192,7 @@ fn the_table_of_limits_has_every_constant() {
 #[test]
 fn the_tables_of_manifests_are_those_of_the_schemas() {
     for (name, table) in [
-        ("Agent", fields::<AgentResource>()),
+        ("Agent", fields::<AgentSpec>()),
         ("Tool", fields::<ToolResource>()),
         ("runtime", fields::<RuntimeSpec>()),
         ("retry", fields::<RetrySpec>()),

@@ -2,20 +2,20 @@
 //! which it was submitted.
 
 mod cache;
-mod config;
 
 use provost_core::execution_policy::{
     CommandPolicy, ExecutionPolicy, ExecutionPolicyPatch, SandboxCapabilities,
 };
 use provost_core::id::name::Namespace;
 use provost_core::lifecycle::RequestError;
+use provost_core::resource::{AgentSpec, ResourceError, check_agent_name};
+use provost_core::scheduling::InputQueueSettings;
+use provost_core::usage::limits::COMMAND_PROMPT_BYTES_MAX;
 use provost_store::Tx;
 use provost_store::table::governance::agent::{self, AgentRow};
 use serde_json::{Map, Value};
 
 pub(crate) use self::cache::{AgentRevisionCache, AgentRevisionKey};
-pub use self::config::{AgentConfig, DEFAULT_RUNNER};
-use crate::attempt::timeouts::AgentTimeouts;
 use crate::engine::Engine;
 use crate::error::EngineError;
 use provost_store::query::page::{PAGE_MAX, Page};
@@ -32,8 +32,8 @@ pub struct AgentRevision {
     pub revision: u64,
     /// Display name.
     pub title: Option<String>,
-    /// Configuration.
-    pub config: AgentConfig,
+    /// Definition.
+    pub config: AgentSpec,
 }
 
 /// Change of an agent. Empty fields leave the agent unchanged.
@@ -43,6 +43,8 @@ pub struct AgentUpdate {
     pub title: Option<Option<String>>,
     /// Changes of the configuration. Maps are merged, `null` removes a key, and other keys stay.
     pub config: Map<String, Value>,
+    /// True if the caller is an operator, who may set and change fields that grant permissions.
+    pub by_operator: bool,
     /// Revision that the caller has read. The update fails if a newer revision exists.
     pub revision: Option<u64>,
 }
@@ -57,7 +59,7 @@ impl AgentRevision {
     /// Parses the configuration of a stored revision.
     pub(crate) fn from_row(row: AgentRow) -> Result<Self, EngineError> {
         let AgentRow { name, revision, title, config, .. } = row;
-        Ok(Self { name, revision, title, config: serde_json::from_str(&config)? })
+        Ok(Self { name, revision, title, config: AgentSpec::from_stored(&config)? })
     }
 
     /// Returns the policy of a run: the policy of the agent, restricted by each request and by the parent run. Fails
@@ -94,7 +96,7 @@ impl Engine {
         namespace: &Namespace,
         name: &str,
         title: Option<&str>,
-        config: AgentConfig,
+        config: AgentSpec,
     ) -> Result<AgentRevision, EngineError> {
         let (namespace, name) = (namespace.clone(), name.to_owned());
         let title = title.map(str::to_owned);
@@ -150,7 +152,11 @@ impl Engine {
                 let (id, current) = (name.clone(), known.revision);
                 return Err(RequestError::RevisionConflict { what: "agent", id, current }.into());
             }
-            let config = known.config.merged(&change.config)?;
+            let config = known.config.merged(&change.config).map_err(invalid_spec)?;
+            if !change.by_operator {
+                known.config.require_no_operator_fields()?;
+                config.require_no_operator_fields()?;
+            }
             let title = change.title.as_ref().unwrap_or(&known.title);
             put(tx, &namespace, &name, title.as_deref(), &config)
         });
@@ -188,11 +194,10 @@ pub(crate) fn put(
     namespace: &Namespace,
     name: &str,
     title: Option<&str>,
-    config: &AgentConfig,
+    config: &AgentSpec,
 ) -> Result<AgentRevision, EngineError> {
-    config::check_name(name)?;
-    config.validate()?;
-    AgentTimeouts::of(config)?;
+    check_agent_name(name).map_err(invalid_spec)?;
+    validate(config)?;
     let hash = provost_core::hash::body_hash(config)?;
     let newest = agent::latest(tx, namespace.as_str(), name)?;
     if let Some(row) = &newest
@@ -214,4 +219,26 @@ pub(crate) fn put(
     };
     row.insert(tx)?;
     AgentRevision::from_row(row)
+}
+
+/// Validates the definition of an agent.
+fn validate(spec: &AgentSpec) -> Result<(), EngineError> {
+    spec.validate().map_err(invalid_spec)?;
+    let bytes = spec.system_prompt.as_ref().map_or(0, String::len);
+    if bytes > COMMAND_PROMPT_BYTES_MAX {
+        let (path, max) = ("agent.system_prompt".to_owned(), COMMAND_PROMPT_BYTES_MAX);
+        return Err(RequestError::TooLarge { path, bytes, max }.into());
+    }
+    spec.policy.validate()?;
+    InputQueueSettings::default().with(&[spec.queue]).validate()?;
+    Ok(())
+}
+
+/// Converts an error about a definition to one about the request.
+fn invalid_spec(error: ResourceError) -> RequestError {
+    let path = match error.path.as_str() {
+        "" => "agent".to_owned(),
+        path => format!("agent.{path}"),
+    };
+    RequestError::invalid(&path, error.problem, error.fix)
 }

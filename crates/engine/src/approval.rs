@@ -23,7 +23,6 @@ pub(crate) use self::plan::{ApprovalStatus, approval_status};
 pub(crate) use crate::approval::parked_journal::append_while_parked;
 pub(crate) use crate::approval::request::{
     cancel_pending, park_for_approval, request_budget_increase, request_start_approval,
-    requires_start_approval,
 };
 use crate::engine::Engine;
 use crate::error::EngineError;

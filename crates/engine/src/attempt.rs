@@ -7,7 +7,6 @@ pub(crate) mod executor;
 mod instructions;
 pub(crate) mod outcome;
 pub(crate) mod restore;
-pub(crate) mod timeouts;
 pub(crate) mod workspace;
 
 use std::panic::AssertUnwindSafe;

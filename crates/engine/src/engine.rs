@@ -10,6 +10,7 @@ use provost_core::command::TaskRequest;
 use provost_core::id::name::Namespace;
 use provost_core::lifecycle::{InputOutcome, RunStatus};
 use provost_core::recovery::OutcomeCode;
+use provost_core::resource::AgentSpec;
 use provost_core::{ApprovalDecision, ApprovalId, Env, RunId};
 use provost_failpoint::failpoint;
 use provost_store::query::explain_facts::LocalFacts;
@@ -17,7 +18,7 @@ use provost_store::table::work::run::RunRow;
 use provost_store::{Store, query};
 use provost_tool::GuardServices;
 
-use crate::agent::{self, AgentConfig, AgentRevision, AgentRevisionCache};
+use crate::agent::{self, AgentRevision, AgentRevisionCache};
 use crate::approval::Approvals;
 use crate::approval::{self, ApprovalReceipt};
 use crate::attempt::RunningAttempt;
@@ -195,7 +196,7 @@ impl Engine {
         namespace: &Namespace,
         name: &str,
         title: Option<&str>,
-        config: AgentConfig,
+        config: AgentSpec,
     ) -> Result<AgentRevision, EngineError> {
         let (namespace, name) = (namespace.clone(), name.to_owned());
         let title = title.map(str::to_owned);

@@ -28,12 +28,11 @@ mod tasks;
 mod token;
 mod worker;
 
-pub use agent::{AgentConfig, AgentRevision, AgentUpdate, DEFAULT_AGENT, DEFAULT_RUNNER};
+pub use agent::{AgentRevision, AgentUpdate, DEFAULT_AGENT};
 pub use approval::ApprovalReceipt;
 pub use approval::Approvals;
 pub use approval::ask_user::ask_user;
 pub use attempt::events::UnfinishedTurn;
-pub use attempt::timeouts::AgentTimeouts;
 pub use attempt::workspace::WorkspaceProbe;
 pub use budget::Budgets;
 pub use budget::{Budget, BudgetPeriod, BudgetScope, BudgetUsage, DurableBudgetLedger};

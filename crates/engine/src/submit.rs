@@ -221,7 +221,7 @@ pub(crate) fn insert_task(
     };
     let run = create_run(tx, &mut task, &start, std::slice::from_ref(&input))?;
     queue::refresh(tx, &run.namespace, &run.session_id)?;
-    if sibling.is_none() && approval::requires_start_approval(&revision.config) {
+    if sibling.is_none() && revision.config.approve_start {
         approval::request_start_approval(tx, run.id, ApprovalSettings::new(new.ids.approval))?;
     }
     Ok(SubmitReceipt {

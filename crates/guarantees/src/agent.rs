@@ -25,7 +25,7 @@ pub(crate) fn agents(
         (model(model_url).map(Arc::new), EffectServerClient::at(effect_server_url));
     move |profile, _lease| {
         let refused = |problem: String| EngineError::Agent { agent: profile.name.clone(), problem };
-        let number = |name: &str| profile.config.more.get(name).and_then(Value::as_u64);
+        let number = |name: &str| profile.config.extensions.get(name).and_then(Value::as_u64);
         let model = model.clone().map_err(refused)?;
         let mut builder =
             Agent::builder(&profile.name, Arc::clone(&model)).limits(Limits::unlimited());

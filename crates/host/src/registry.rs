@@ -6,8 +6,7 @@ use std::sync::Arc;
 use provost_core::Env;
 use provost_core::contract::ToolContractError;
 use provost_core::resource::{
-    ALL_TOOLS, AgentResource, AuthProfile, IsolationMode, McpServerResource, McpTransport,
-    ToolResource,
+    ALL_TOOLS, AuthProfile, IsolationMode, McpServerResource, McpTransport, ToolResource,
 };
 use provost_mcp::launcher::ProcessLauncher;
 use provost_mcp::{McpPool, McpToolset};
@@ -18,7 +17,7 @@ use provost_sandbox::{ContainerOptions, Launcher};
 use provost_secret::{SecretRef, SecretService};
 use provost_tool::{
     AuditSink, CredentialProvider, DeclaredTool, RegistryError, RuntimeRegistry, RuntimeServices,
-    Tool, ToolRuntime, Toolset,
+    Tool, ToolRuntime,
 };
 use provost_tool_runtime::{
     A2aRuntime, AuthInjector, CallbackOptions, CallbackRegistry, CallbackRuntime, CommandAllowList,
@@ -160,26 +159,24 @@ impl ToolRegistry {
         in_namespace.map(|(_, tool)| Arc::clone(tool)).collect()
     }
 
-    /// Returns the tools of an MCP server.
-    pub fn server(&self, namespace: &str, name: &str) -> Option<McpToolset> {
-        let server = self.declared.server(namespace, name)?;
-        self.mcp.toolset(namespace, &server.name)
-    }
-
-    /// Returns the declared tools of a declared agent.
-    pub fn tools_of(&self, agent: &AgentResource) -> Vec<Arc<dyn Tool>> {
-        let all = self.tools(&agent.namespace).into_iter();
-        let has_all = agent.tools.iter().any(|name| name == ALL_TOOLS);
-        let is_selected = |tool: &Arc<DeclaredTool>| {
-            has_all || agent.tools.iter().any(|name| name.eq_ignore_ascii_case(tool.spec().name()))
+    /// Returns the declared tools with these names. `*` stands for all tools of the namespace.
+    pub fn tools_of(&self, namespace: &str, names: &[String]) -> Vec<Arc<dyn Tool>> {
+        let has_all = names.iter().any(|name| name == ALL_TOOLS);
+        let is_named = |tool: &Arc<DeclaredTool>| {
+            has_all || names.iter().any(|name| name.eq_ignore_ascii_case(tool.spec().name()))
         };
-        all.filter(is_selected).map(|tool| tool as Arc<dyn Tool>).collect()
+        let all = self.tools(namespace).into_iter();
+        all.filter(is_named).map(|tool| tool as Arc<dyn Tool>).collect()
     }
 
-    /// Returns the MCP servers of a declared agent.
-    pub fn toolsets_of(&self, agent: &AgentResource) -> Vec<Arc<dyn Toolset>> {
-        let found = agent.mcp_servers.iter().filter_map(|name| self.server(&agent.namespace, name));
-        found.map(|tools| Arc::new(tools) as Arc<dyn Toolset>).collect()
+    /// Returns the tools of the MCP servers with these names. `*` stands for all servers of the namespace.
+    pub fn servers_of(&self, namespace: &str, names: &[String]) -> Vec<McpToolset> {
+        let has_all = names.iter().any(|name| name == ALL_TOOLS);
+        let is_named = |server: &&McpServerResource| {
+            has_all || names.iter().any(|name| name.eq_ignore_ascii_case(&server.name))
+        };
+        let named = self.declared.servers(namespace).filter(is_named);
+        named.filter_map(|server| self.mcp.toolset(namespace, &server.name)).collect()
     }
 
     /// Closes connections and stops programs.

@@ -66,7 +66,8 @@ async fn agents_get_the_tools_that_they_name() {
     let registry = ToolRegistry::open(Arc::clone(&declared), options(NetPolicy::default())).await;
     let registry = registry.unwrap();
     let names = |agent: &str| -> Vec<String> {
-        let tools = registry.tools_of(declared.agent("default", agent).unwrap());
+        let agent = declared.agent("default", agent).unwrap();
+        let tools = registry.tools_of("default", &agent.spec.declared_tools);
         tools.iter().map(|tool| tool.spec().name().to_owned()).collect()
     };
     assert_eq!(names("clerk"), ["pay", "search"]);

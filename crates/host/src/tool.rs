@@ -10,9 +10,9 @@ use std::fs::DirBuilder;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use provost_agent::AgentBuilder;
 use provost_builtin::read_output;
 use provost_core::id::name::Namespace;
+use provost_core::resource::AgentSpec;
 use provost_core::{Env, ErrorKind};
 use provost_mcp::McpToolset;
 use provost_net::{NetPolicy, Url};
@@ -30,7 +30,7 @@ use provost_workspace::{Access, WorkspaceRoot};
 pub use self::builtin::{Files, builtin_tools};
 pub use self::declared::{DeclaredTools, ToolRegistryConfig, modules_dir};
 use self::shell::LazySandboxes;
-pub use self::shell::{Shell, ShellAccess, ShellApproval, ShellHost, ShellWorkspace};
+pub use self::shell::{Shell, ShellHost};
 
 use crate::error::HostError;
 use crate::records::Records;
@@ -111,23 +111,6 @@ pub struct ToolProvider {
     workspaces: Option<ConversationWorkspaces>,
 }
 
-/// Selection of declared tools for an agent that is not declared itself.
-pub enum ToolSelection<'a> {
-    /// All tools of its namespace.
-    All,
-    /// Tools with these names.
-    Named(&'a [String]),
-}
-
-/// Agent to which tools are attached.
-#[derive(Clone, Copy)]
-pub struct AgentRef<'a> {
-    /// Namespace of the agent.
-    pub namespace: &'a str,
-    /// Name of the agent.
-    pub name: &'a str,
-}
-
 impl ToolProvider {
     /// Loads the manifests and builds their tools. Returns an error if a manifest is invalid.
     pub async fn open(config: &ToolConfig, deps: ToolDeps<'_>) -> Result<Self, HostError> {
@@ -186,31 +169,19 @@ impl ToolProvider {
         })
     }
 
-    /// Attaches the tools of an agent. `reads_outputs` adds the tool that reads stored outputs, because other tools of
-    /// the agent write them.
-    pub fn attach(
+    /// Returns the declared tools and MCP servers that an agent names.
+    pub(crate) fn declared_tools(
         &self,
-        mut builder: AgentBuilder,
-        agent: AgentRef<'_>,
-        selection: &ToolSelection<'_>,
-        reads_outputs: bool,
-    ) -> Result<AgentBuilder, HostError> {
-        let selected = match &self.declared {
-            Some(declared) => select(&declared.current(), agent, selection),
-            None => SelectedTools::default(),
-        };
-        if reads_outputs || selected.reads_outputs {
-            builder = builder.tools(self.output_reader()?);
+        namespace: &str,
+        spec: &AgentSpec,
+    ) -> Result<SelectedTools, HostError> {
+        match &self.declared {
+            Some(declared) => Ok(select(&declared.current(), namespace, spec)),
+            None if spec.require_no_operator_fields().is_err() => Err(HostError::invalid(
+                "it is declared in manifests that this process does not use: start with --manifests PATH",
+            )),
+            None => Ok(SelectedTools::default()),
         }
-        builder = builder.tools(selected.tools);
-        Ok(selected.toolsets.into_iter().fold(builder, AgentBuilder::toolset))
-    }
-
-    /// Returns true if a manifest declares an agent.
-    pub fn declares(&self, namespace: &str, name: &str) -> bool {
-        let declared = self.declared.as_ref();
-        declared
-            .is_some_and(|declared| declared.current().declared().agent(namespace, name).is_some())
     }
 
     /// Returns the names and descriptions of the declared tools of a local agent.
@@ -244,47 +215,17 @@ impl ToolProvider {
 
 /// Declared tools of an agent.
 #[derive(Default)]
-struct SelectedTools {
-    tools: Vec<Arc<dyn Tool>>,
-    toolsets: Vec<McpToolset>,
-    /// True if the agent can read stored outputs.
-    reads_outputs: bool,
+pub(crate) struct SelectedTools {
+    pub(crate) tools: Vec<Arc<dyn Tool>>,
+    pub(crate) toolsets: Vec<McpToolset>,
+    /// True if the agent can read stored outputs, because its tools write them.
+    pub(crate) reads_outputs: bool,
 }
 
-fn select(
-    registry: &ToolRegistry,
-    agent: AgentRef<'_>,
-    selection: &ToolSelection<'_>,
-) -> SelectedTools {
-    let AgentRef { namespace, name } = agent;
-    let server = |name: &str| registry.server(namespace, name);
-    if let Some(agent) = registry.declared().agent(namespace, name) {
-        let tools = registry.tools_of(agent);
-        return SelectedTools {
-            reads_outputs: !tools.is_empty() || !agent.mcp_servers.is_empty(),
-            tools,
-            toolsets: agent.mcp_servers.iter().filter_map(|name| server(name)).collect(),
-        };
-    }
-    let all = registry.tools(namespace).into_iter().map(|tool| tool as Arc<dyn Tool>);
-    match selection {
-        ToolSelection::All => SelectedTools {
-            tools: all.collect(),
-            toolsets: registry
-                .declared()
-                .servers(namespace)
-                .filter_map(|declared| server(&declared.name))
-                .collect(),
-            reads_outputs: true,
-        },
-        ToolSelection::Named(names) => {
-            let is_named = |tool: &Arc<dyn Tool>| {
-                names.iter().any(|name| name.eq_ignore_ascii_case(tool.spec().name()))
-            };
-            let tools: Vec<_> = all.filter(is_named).collect();
-            SelectedTools { reads_outputs: !tools.is_empty(), tools, toolsets: Vec::new() }
-        }
-    }
+fn select(registry: &ToolRegistry, namespace: &str, spec: &AgentSpec) -> SelectedTools {
+    let tools = registry.tools_of(namespace, &spec.declared_tools);
+    let toolsets = registry.servers_of(namespace, &spec.mcp_servers);
+    SelectedTools { reads_outputs: !tools.is_empty() || !toolsets.is_empty(), tools, toolsets }
 }
 
 /// Returns the sources of secrets: the database, then the environment, then files.

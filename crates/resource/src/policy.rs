@@ -72,8 +72,8 @@ impl ManifestPolicy {
         let mut subject = PolicySubject::new(&origin.namespace, &origin.agent);
         match resources.agent(&origin.namespace, &origin.agent) {
             Some(agent) => {
-                subject.roles.clone_from(&agent.roles);
-                subject.allowed_tools.clone_from(&agent.allowed_tools);
+                subject.roles.clone_from(&agent.spec.roles);
+                subject.allowed_tools.clone_from(&agent.spec.allowed_tools);
             }
             None => subject.roles.clone_from(&self.roles),
         }

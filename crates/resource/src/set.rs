@@ -6,7 +6,7 @@ use std::path::Path;
 use provost_core::hash::{canonical_json, sha256_hex};
 use provost_core::policy::{CompiledPolicy, PolicySources, PolicySubject};
 use provost_core::resource::{
-    ALL_TOOLS, AgentPolicy, AgentResource, AgentRole, ApplyMode, McpServerResource, Resource,
+    ALL_TOOLS, AgentPolicy, AgentRole, ApplyMode, DeclaredAgent, McpServerResource, Resource,
     ToolPermission, ToolResource, ToolType,
 };
 use serde::Serialize;
@@ -38,7 +38,7 @@ pub(crate) type ResourceMap<T> = BTreeMap<Key, Located<T>>;
 /// All resources of all namespaces: agents, tools, MCP servers, roles, permissions and policies.
 #[derive(Debug, Clone, Default)]
 pub struct ResourceSet {
-    pub(crate) agents: ResourceMap<AgentResource>,
+    pub(crate) agents: ResourceMap<DeclaredAgent>,
     pub(crate) tools: ResourceMap<ToolResource>,
     pub(crate) servers: ResourceMap<McpServerResource>,
     pub(crate) roles: ResourceMap<AgentRole>,
@@ -79,7 +79,7 @@ impl ResourceSet {
             (resource.kind(), resource.namespace().to_owned(), resource.name().to_owned());
         let key = key(&namespace, &name);
         let existing = match resource {
-            Resource::Agent(resource) => insert(&mut self.agents, key, location.clone(), resource),
+            Resource::Agent(resource) => insert(&mut self.agents, key, location.clone(), *resource),
             Resource::AgentPolicy(resource) => {
                 insert(&mut self.policies, key, location.clone(), resource)
             }
@@ -124,13 +124,14 @@ impl ResourceSet {
         }
         for ((namespace, _), Located { location, resource }) in &self.agents {
             let subject = || format!("agent `{}`", resource.name);
-            for tool in resource.tools.iter().filter(|tool| *tool != ALL_TOOLS) {
+            let spec = &resource.spec;
+            for tool in spec.declared_tools.iter().filter(|tool| *tool != ALL_TOOLS) {
                 require_exists(&self.tools, "tool", tool, namespace, location, subject)?;
             }
-            for server in &resource.mcp_servers {
+            for server in spec.mcp_servers.iter().filter(|server| *server != ALL_TOOLS) {
                 require_exists(&self.servers, "MCP server", server, namespace, location, subject)?;
             }
-            for role in &resource.roles {
+            for role in &spec.roles {
                 require_exists(&self.roles, "role", role, namespace, location, subject)?;
             }
         }
@@ -192,12 +193,12 @@ impl ResourceSet {
     }
 
     /// Returns the agents of all namespaces.
-    pub fn agents(&self) -> impl Iterator<Item = &AgentResource> {
+    pub fn agents(&self) -> impl Iterator<Item = &DeclaredAgent> {
         self.agents.values().map(|located| &located.resource)
     }
 
     /// Returns the agent with this name, ignoring case. `None` if it is not declared.
-    pub fn agent(&self, namespace: &str, name: &str) -> Option<&AgentResource> {
+    pub fn agent(&self, namespace: &str, name: &str) -> Option<&DeclaredAgent> {
         self.agents.get(&key(namespace, name)).map(|located| &located.resource)
     }
 

@@ -10,7 +10,8 @@ use provost_agent::Agent;
 use provost_api::{Client, CreatedToken, NewTask, NewToken, Scope};
 use provost_core::Env;
 use provost_core::id::name::Namespace;
-use provost_engine::{AgentConfig, AgentRevision, Engine, EngineDeps, EngineOptions, Lease};
+use provost_core::resource::AgentSpec;
+use provost_engine::{AgentRevision, Engine, EngineDeps, EngineOptions, Lease};
 use provost_model::ScriptedModel;
 use provost_server::{App, AppOptions, Limits, LocalTransport, WebhookSigningKey, serve};
 use provost_store::{Store, StoreOptions};
@@ -29,7 +30,7 @@ async fn main() {
     let deps = EngineDeps::new(store, agents, GuardServices::default(), Env::system());
     let engine = Engine::new(deps, EngineOptions::default());
     let namespace = Namespace::default();
-    let config = AgentConfig::default_for("default");
+    let config = AgentSpec::default_for("default");
     engine.put_agent(&namespace, "default", None, config).await.expect("an agent");
     let worker = engine.start().await.expect("a worker");
     // Checks are allowed to hurry, and look at streams for a moment only; unless they count what a stream costs.

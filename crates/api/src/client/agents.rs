@@ -4,7 +4,8 @@ use http::Method;
 use http::header::IF_MATCH;
 
 use super::{ApiError, Client, RequestBuilder};
-use crate::{Agent, AgentChange, AgentConfig, NewAgent, Page, PageQuery};
+use crate::{Agent, AgentChange, NewAgent, Page, PageQuery};
+use provost_core::resource::AgentSpec;
 
 impl Client {
     /// Creates an agent.
@@ -43,7 +44,7 @@ impl Client {
     }
 
     /// Returns the default configuration of an agent with this name.
-    pub async fn agent_default_config(&self, name: &str) -> Result<AgentConfig, ApiError> {
+    pub async fn agent_default_config(&self, name: &str) -> Result<AgentSpec, ApiError> {
         let path = self.named_path("agents", name, "/default-config")?;
         self.call(RequestBuilder::get(path)).await
     }

@@ -1,6 +1,7 @@
 //! Arguments of the shell of an agent.
 
-use provost_host::tool::{Shell, ShellAccess, ShellApproval, ShellWorkspace};
+use provost_core::resource::{ShellAccess, ShellApproval, ShellSettings, ShellWorkspace};
+use provost_host::tool::Shell;
 
 use crate::error::CliError;
 
@@ -92,6 +93,7 @@ impl ShellArgs {
             Workspace::Shared => ShellWorkspace::Shared,
             Workspace::Session => ShellWorkspace::Session,
         };
-        Ok(Some(Shell::new(access, approval, self.shell_allow.clone(), workspace)?))
+        let allow = self.shell_allow.clone();
+        Ok(Some(Shell::new(ShellSettings { access, approval, allow, workspace })?))
     }
 }

@@ -7,10 +7,11 @@ use provost_api::{
 };
 use provost_core::id::name::SessionName;
 use provost_core::lifecycle::{RequestError, RunPhase};
+use provost_core::resource::TERMINAL_AGENT_PREFIX;
 use provost_core::scheduling::InputMode;
 use provost_core::usage::limits::COMMAND_TEXT_BYTES_MAX;
 use provost_core::{ContentPart, ErrorKind, InputId, Message, Role, RunId};
-use provost_host::agent::{AGENT, NAME_PREFIX};
+use provost_host::agent::AGENT;
 
 use super::run_stream::RunStream;
 use crate::boot::{DEFAULT_AGENT, LocalRuns};
@@ -165,7 +166,8 @@ impl Conversation {
         let agent = self.agent.clone().filter(|_| !self.is_local());
         let list = RunQuery { agent, limit: Some(RECENT_MAX), ..RunQuery::default() };
         let mut runs = self.client.runs(&list).await?.items.into_iter();
-        let last = runs.find(|run| !self.is_local() || run.agent.starts_with(NAME_PREFIX));
+        let last =
+            runs.find(|run| !self.is_local() || run.agent.starts_with(TERMINAL_AGENT_PREFIX));
         let last = last.ok_or_else(|| CliError::new(ErrorKind::NotFound, "there is no run yet"))?;
         self.check(&last).await?;
         self.session.clone_from(&last.session);

@@ -7,7 +7,8 @@ use std::time::Duration;
 use provost_api::{Client, NewAgent, PageQuery};
 use provost_core::ErrorKind;
 use provost_core::id::name::Namespace;
-use provost_host::agent::AgentSpec;
+use provost_core::resource::{ALL_TOOLS, AgentSpec, ModelEndpoint};
+use provost_host::agent::{HostDefaults, Workspaces, terminal_agent_name};
 use provost_host::model::{self, ModelChoice, ModelRequest, Models};
 use provost_host::tool::ToolConfig;
 use provost_session::SESSION_ID_BYTES_MAX;
@@ -35,6 +36,7 @@ enum Host {
 struct LocalPlan {
     choice: ModelChoice,
     agent: LocalAgent,
+    defaults: HostDefaults,
     dir: PathBuf,
     namespace: Namespace,
     tools: ToolConfig,
@@ -146,8 +148,8 @@ async fn open_on_server(
     let found = client.agent(&name).await?;
     let declared = client.tools(&PageQuery::default()).await?.items;
     let used = |tool: &str| {
-        let names = found.config.more.get("declared_tools").and_then(|names| names.as_array());
-        names.is_some_and(|names| names.iter().any(|name| name == tool))
+        let names = &found.config.declared_tools;
+        names.iter().any(|name| name == ALL_TOOLS || name.eq_ignore_ascii_case(tool))
     };
     let tools = declared.into_iter().filter(|tool| used(&tool.name));
     let tools = tools.map(|tool| (tool.name, tool.description)).collect();
@@ -167,22 +169,32 @@ impl LocalPlan {
     ) -> Result<Self, CliError> {
         let request = args.model_request();
         let choice = model::select_model(&request)?;
-        let spec = AgentSpec::new(args.options(is_interactive)?, &choice)?;
+        let spec = with_model(args.spec(is_interactive)?, &choice, request.api_key_env.clone());
         let models = Arc::new(Models::new(demo_token_delay, user_catalog()?));
-        models.open(spec.model_request(), &choice)?;
-        let tools = args.tools.config(args.role.clone(), spec.shell().cloned())?;
+        models.open(ModelRequest::of_spec(&spec), &choice)?;
+        let shell = args.shell.shell()?;
+        let notes_dir = std::path::absolute(&args.notes_dir)
+            .map_err(|error| CliError::io("the notes directory", &error))?;
+        let defaults = HostDefaults {
+            model: request.clone(),
+            notes_dir,
+            workspaces: Workspaces::new(args.files()?),
+            shell: shell.clone(),
+            is_terminal: true,
+        };
+        let tools = args.tools.config(args.role.clone(), shell)?;
         let agent = LocalAgent { spec, models, request };
-        Ok(Self { choice, agent, dir: data::dir_from_env(data)?, namespace, tools })
+        Ok(Self { choice, agent, defaults, dir: data::dir_from_env(data)?, namespace, tools })
     }
 
     async fn open(self, session: Option<&str>) -> Result<Chat, CliError> {
-        let Self { choice, agent, dir, namespace, tools } = self;
-        let config = Config { tools, ..Config::local(&dir, Arc::clone(&agent.models)) };
+        let Self { choice, agent, defaults, dir, namespace, tools } = self;
+        let config = Config { tools, ..Config::local(&dir, Arc::clone(&agent.models), defaults) };
         let mut runtime = boot::build(config).await?;
         let client = runtime.client(namespace);
         let local = Some(runtime.local_runs());
         let mut conversation = Conversation::open(client, local, session).await?;
-        let described = agent.spec.tools(&runtime.tools)?.into_iter().map(|tool| {
+        let described = runtime.builtin_tools(&agent.spec)?.into_iter().map(|tool| {
             let def = tool.spec().def();
             (def.name.clone(), def.description.clone())
         });
@@ -199,12 +211,9 @@ impl LocalPlan {
 impl LocalAgent {
     /// Stores the agent and returns its name. The name is a hash of the definition, so an existing agent is identical.
     async fn store(&self, client: &Client) -> Result<String, CliError> {
-        let defect = |error: serde_json::Error| CliError::new(ErrorKind::Bug, error.to_string());
-        let config = self.spec.config()?;
-        let name = AgentSpec::name(&config)?;
-        let config = serde_json::to_value(&config).and_then(serde_json::from_value);
-        let title = Some(self.spec.model.clone());
-        let agent = NewAgent { name: name.clone(), title, config: config.map_err(defect)? };
+        let name = terminal_agent_name(&self.spec)?;
+        let (title, config) = (self.spec.model.clone(), self.spec.clone());
+        let agent = NewAgent { name: name.clone(), title, config };
         match client.create_agent(&agent).await {
             Err(error) if error.kind() != ErrorKind::Conflict => Err(error.into()),
             _ => Ok(name),
@@ -225,8 +234,8 @@ impl ChatAgent {
         };
         let request = agent.request.with_model(name);
         let choice = model::select_model(&request)?;
-        let spec = agent.spec.clone().with_model(&choice, request.api_key_env);
-        agent.models.open(spec.model_request(), &choice)?;
+        let spec = with_model(agent.spec.clone(), &choice, request.api_key_env);
+        agent.models.open(ModelRequest::of_spec(&spec), &choice)?;
         let before = std::mem::replace(&mut agent.spec, spec);
         match agent.store(conversation.client()).await {
             Ok(stored) => {
@@ -248,6 +257,13 @@ impl Chat {
             runtime.close(timeout).await;
         }
     }
+}
+
+/// Returns the definition with another model.
+fn with_model(spec: AgentSpec, choice: &ModelChoice, api_key_env: Option<String>) -> AgentSpec {
+    let endpoint = ModelEndpoint { base_url: choice.base_url.clone(), api_key_env };
+    let endpoint = Some(endpoint).filter(|endpoint| *endpoint != ModelEndpoint::default());
+    AgentSpec { model: Some(choice.full_name()), endpoint, ..spec }
 }
 
 /// Validates the name of a session.

@@ -170,7 +170,7 @@ async fn work_that_is_handed_in_without_a_server_waits_for_somebody() {
 async fn an_agent_of_others_cannot_choose_where_the_key_goes() {
     let way = Way::remote([]).await;
     let recipe = format!(
-        "terminal={{\"base_url\":\"{}\",\"api_key_env\":\"OPENAI_API_KEY\",\"tools\":false,\"notes_dir\":\"/\"}}",
+        "endpoint={{\"base_url\":\"{}\",\"api_key_env\":\"OPENAI_API_KEY\"}}",
         way.stage.url
     );
     let made = way.run(&["agent", "create", "thief", "--model", "m", "--set", &recipe]);

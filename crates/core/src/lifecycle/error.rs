@@ -159,6 +159,14 @@ pub enum RequestError {
         /// The earlier vote.
         previous: &'static str,
     },
+    /// Only an operator may set this field or use this name.
+    #[error(
+        "only an operator sets {what}: use a token with the scope `admin`, or declare the agent in a manifest"
+    )]
+    OperatorOnly {
+        /// The field or the name.
+        what: String,
+    },
     /// The execution policy is invalid or cannot be enforced.
     #[error(transparent)]
     Policy(#[from] PolicyError),
@@ -211,6 +219,7 @@ impl RequestError {
             Self::NotApprover { .. } => "not_an_approver",
             Self::SelfApproval { .. } => "own_approval",
             Self::VoteConflict { .. } => "vote_conflict",
+            Self::OperatorOnly { .. } => "operator_only",
             Self::Policy(error) => error.code(),
             Self::InvalidTransition(InvalidTransition { terminal: true, .. }) => "already_terminal",
             Self::InvalidTransition(_) => "illegal_transition",
@@ -223,7 +232,9 @@ impl RequestError {
             Self::Invalid { .. } | Self::TooLarge { .. } | Self::Policy(_) => ErrorKind::Invalid,
             Self::NotFound { .. } => ErrorKind::NotFound,
             Self::LimitExceeded { .. } => ErrorKind::Exhausted,
-            Self::NotApprover { .. } | Self::SelfApproval { .. } => ErrorKind::Denied,
+            Self::NotApprover { .. } | Self::SelfApproval { .. } | Self::OperatorOnly { .. } => {
+                ErrorKind::Denied
+            }
             Self::AlreadyExists { .. }
             | Self::RevisionConflict { .. }
             | Self::IdempotencyMismatch { .. }

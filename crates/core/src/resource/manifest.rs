@@ -8,8 +8,8 @@ use serde_json::{Map, Value};
 
 use super::text::{invalid_field, namespace, required_name};
 use super::{
-    AgentPolicy, AgentResource, AgentRole, McpServerResource, ResourceError, ToolPermission,
-    ToolResource,
+    AgentPolicy, AgentRole, AgentSpec, DeclaredAgent, HumanDuration, McpServerResource,
+    ResourceError, ToolPermission, ToolResource,
 };
 
 /// The version of manifests.
@@ -43,7 +43,7 @@ pub struct NamespacedTool {
 #[derive(Debug, Clone, PartialEq)]
 pub enum Resource {
     /// An agent.
-    Agent(AgentResource),
+    Agent(Box<DeclaredAgent>),
     /// An agent policy.
     AgentPolicy(AgentPolicy),
     /// A role.
@@ -119,12 +119,7 @@ impl Resource {
         }
         spec.insert("namespace".to_owned(), Value::String(namespace));
         Ok(match kind {
-            "Agent" => {
-                if let Some(model) = spec.remove("model_ref") {
-                    spec.entry("model").or_insert(model);
-                }
-                Self::Agent(parse::<AgentResource>(spec)?.normalized()?)
-            }
+            "Agent" => Self::Agent(Box::new(declared_agent(spec)?.normalized()?)),
             "AgentPolicy" => Self::AgentPolicy(parse::<AgentPolicy>(spec)?.normalized()?),
             "AgentRole" => Self::AgentRole(parse::<AgentRole>(spec)?.normalized()?),
             "McpServer" => Self::McpServer(parse::<McpServerResource>(spec)?.normalized()?),
@@ -256,6 +251,56 @@ fn with_path_prefix(block: &str, error: ResourceError) -> ResourceError {
         path => format!("{block}.{path}"),
     };
     ResourceError { path, ..error }
+}
+
+/// Reads an agent. A manifest has short names for some fields of the definition, which it may use instead.
+fn declared_agent(mut spec: Map<String, Value>) -> Result<DeclaredAgent, ResourceError> {
+    let mut text = |key: &str| match spec.remove(key) {
+        None | Some(Value::Null) => Ok(String::new()),
+        Some(Value::String(text)) => Ok(text),
+        Some(_) => Err(invalid_field(key, "it is not a string", "write it in quotes")),
+    };
+    let (name, namespace, title) = (text("name")?, text("namespace")?, text("title")?);
+    for (short, field) in [("model_ref", "model"), ("prompt", "system_prompt")] {
+        if let Some(value) = spec.remove(short) {
+            spec.entry(field).or_insert(value);
+        }
+    }
+    if let Some(Value::Array(_)) = spec.get("tools") {
+        let names = spec.remove("tools").unwrap_or_default();
+        spec.entry("declared_tools").or_insert(names);
+    }
+    let interactive = match spec.remove("interactive") {
+        None | Some(Value::Null) => true,
+        Some(Value::Bool(interactive)) => interactive,
+        Some(_) => {
+            return Err(invalid_field("interactive", "it is not a boolean", "use true or false"));
+        }
+    };
+    if let Some(timeout) = spec.remove("timeout").filter(|timeout| !timeout.is_null()) {
+        spec.insert("timeout_ms".to_owned(), timeout_ms(timeout)?);
+    }
+    let mut spec: AgentSpec = parse(spec)?;
+    // A mistyped field must not silently disappear.
+    if let Some(unknown) = spec.extensions.keys().next() {
+        let fix = "correct its name; docs/reference/manifests.md lists the fields";
+        return Err(invalid_field(unknown, "unknown field", fix));
+    }
+    spec.policy.interactive.get_or_insert(interactive);
+    Ok(DeclaredAgent { name, namespace, title, spec })
+}
+
+/// Converts a duration such as `30s` to milliseconds.
+fn timeout_ms(timeout: Value) -> Result<Value, ResourceError> {
+    let invalid =
+        |problem: String| invalid_field("timeout", problem, "use a duration such as `30s`");
+    let HumanDuration(timeout) =
+        serde_json::from_value(timeout).map_err(|error| invalid(error.to_string()))?;
+    if timeout.is_zero() {
+        return Err(invalid_field("timeout", "it is zero", "use at least `1s`, or omit it"));
+    }
+    let millis = u64::try_from(timeout.as_millis()).map_err(|error| invalid(error.to_string()))?;
+    Ok(Value::from(millis))
 }
 
 /// Moves `serverRef` and `toolName`, an alternative notation, into the block `mcp`.

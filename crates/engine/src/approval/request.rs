@@ -19,7 +19,6 @@ use serde_json::{Value, json};
 
 use super::plan::plan_of;
 use super::{ApprovalAnswer, ApprovalSettings, EXPIRY, decide, grant, vote};
-use crate::agent::AgentConfig;
 use crate::approval::ask_user;
 use crate::child::join;
 use crate::error::EngineError;
@@ -260,11 +259,6 @@ fn tightest_budget(tx: &mut Tx<'_>, run: &RunRow) -> Result<Option<BudgetRow>, E
     }
     let left = |row: &BudgetRow| row.cap_micros - row.spent_micros - row.reserved_micros;
     Ok(budgets.into_iter().min_by_key(left))
-}
-
-/// Returns true if the agent requires approval before its tasks start.
-pub(crate) fn requires_start_approval(config: &AgentConfig) -> bool {
-    config.more.get("approve_start").and_then(Value::as_bool).unwrap_or(false)
 }
 
 /// Requests approval for the start of a run that was just submitted. The run does not start before the decision.

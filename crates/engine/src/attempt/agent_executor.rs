@@ -19,7 +19,6 @@ use super::{AttemptSignal, RunningAttempt};
 use crate::attempt::instructions::AdditionalInstructions;
 use crate::attempt::outcome::AttemptOutcome;
 use crate::attempt::restore::{self, RestoredRun, RunHeader};
-use crate::attempt::timeouts::AgentTimeouts;
 use crate::attempt::workspace;
 use crate::child::team;
 use crate::child::{ChildOrigin, ChildToolContext, DurableChildSpawner};
@@ -142,8 +141,7 @@ async fn prepare(
         Some(extra) => builder.hook(AdditionalInstructions(extra)),
         None => builder,
     };
-    let timers =
-        drive::AttemptTimers::new(AgentTimeouts::of(&agent_revision.config)?, &shared.options);
+    let timers = drive::AttemptTimers::new(agent_revision.config.timeouts, &shared.options);
     Ok(PreparedAttempt { builder, journal, timers, span })
 }
 

@@ -8,12 +8,12 @@ use std::time::Duration;
 use futures::StreamExt;
 use provost_agent::{RunBuilder, RunHandle, RunOutcome, RunStream};
 use provost_core::recovery::OutcomeCode;
+use provost_core::resource::AgentTimeouts;
 use provost_core::{Event, EventKind};
 use tokio::time::{Instant, Sleep};
 
 use super::{AttemptSignal, RunningAttempt};
 use crate::attempt::outcome::AttemptOutcome;
-use crate::attempt::timeouts::AgentTimeouts;
 use crate::child;
 use crate::journal::RunJournal;
 use crate::options::EngineOptions;
@@ -60,10 +60,10 @@ impl AttemptTimers {
     /// Starts the timers of an attempt.
     pub(super) fn new(timeouts: AgentTimeouts, options: &EngineOptions) -> Self {
         let now = Instant::now();
-        let attempt = timeouts.attempt(options);
+        let attempt = timeouts.attempt(options.attempt_timeout);
         Self {
             attempt,
-            idle: timeouts.idle(options),
+            idle: timeouts.idle(options.idle_timeout),
             grace: options.grace,
             attempt_deadline: attempt.and_then(|time| now.checked_add(time)),
             grace_deadline: None,

@@ -6,6 +6,7 @@ use provost_core::id::name::Namespace;
 use provost_core::lifecycle::{
     InputOutcome, InputState, RequestError, RunTransition, TaskTransition,
 };
+use provost_core::resource::AgentSpec;
 use provost_core::scheduling::{
     InputAction, InputMode, InputQueueOverride, InputQueueSettings, InputTargetState,
 };
@@ -20,7 +21,6 @@ use super::{
     EncodedMessage, IncomingMessage, InputAssignment, InputReceipt, collect, insert, interrupt,
     overflow,
 };
-use crate::agent::AgentConfig;
 use crate::approval;
 use crate::error::EngineError;
 use crate::input::follow_up;
@@ -146,7 +146,7 @@ fn settings(
     message: &IncomingMessage<'_>,
 ) -> Result<InputQueueSettings, EngineError> {
     let agent = match agent::latest(tx, &task.namespace, &task.agent)? {
-        Some(row) => serde_json::from_str::<AgentConfig>(&row.config)?.queue,
+        Some(row) => AgentSpec::from_stored(&row.config)?.queue,
         None => InputQueueOverride::default(),
     };
     let session = session::get(tx, &task.namespace, &task.session_id)?.and_then(|row| row.queue);

@@ -11,7 +11,6 @@ use provost_store::table::scheduling::execution_class::{self, ExecutionClassRow}
 use provost_store::table::work::task::TaskRow;
 
 use crate::agent::AgentRevision;
-use crate::attempt::timeouts::AgentTimeouts;
 use crate::error::EngineError;
 use provost_core::scheduling::CLASS_CONCURRENCY_DEFAULT;
 
@@ -45,7 +44,7 @@ impl ClassAssignment {
         lane: Option<&str>,
         policy: &ExecutionPolicy,
     ) -> Result<Self, EngineError> {
-        let queue_timeout = queue_timeout(revision)?;
+        let queue_timeout = revision.config.timeouts.queue();
         let class = ClassParts { namespace, agent: &revision.name, lane, policy };
         Self::in_class(tx, &class, queue_timeout)
     }
@@ -60,7 +59,7 @@ impl ClassAssignment {
         let namespace: Namespace = crate::run::lifecycle::parse_column(&task.namespace)?;
         let row = agent::get(tx, &task.namespace, &task.agent, task.agent_revision)?;
         let revision = row.map(AgentRevision::from_row).transpose()?;
-        let queue_timeout = revision.as_ref().map(queue_timeout).transpose()?.flatten();
+        let queue_timeout = revision.and_then(|revision| revision.config.timeouts.queue());
         let class = ClassParts { namespace: &namespace, agent: &task.agent, lane, policy };
         Self::in_class(tx, &class, queue_timeout)
     }
@@ -90,9 +89,4 @@ impl ClassAssignment {
         let policy = serde_json::to_string(policy)?;
         Ok(Self { class: class.key, pool: class.pool, policy, queue_timeout })
     }
-}
-
-/// Returns the queue timeout that the agent sets. `None` means no limit.
-fn queue_timeout(revision: &AgentRevision) -> Result<Option<Duration>, EngineError> {
-    Ok(AgentTimeouts::of(&revision.config)?.queue())
 }

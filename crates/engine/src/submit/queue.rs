@@ -12,7 +12,6 @@ use provost_store::table::work::run::{self, RunRow};
 use provost_store::{Tx, Wakeup};
 
 use crate::agent::AgentRevision;
-use crate::attempt::timeouts::AgentTimeouts;
 use crate::error::EngineError;
 
 /// Timer that makes a run due.
@@ -91,6 +90,5 @@ fn deadline_after(tx: &mut Tx<'_>, before: &RunRow) -> Result<Option<Timestamp>,
 fn queue_timeout(tx: &mut Tx<'_>, run: &RunRow) -> Result<Option<Duration>, EngineError> {
     let revision = agent::get(tx, &run.namespace, &run.agent, run.agent_revision)?;
     let revision = revision.map(AgentRevision::from_row).transpose()?;
-    let timeouts = revision.map(|revision| AgentTimeouts::of(&revision.config)).transpose()?;
-    Ok(timeouts.and_then(AgentTimeouts::queue))
+    Ok(revision.and_then(|revision| revision.config.timeouts.queue()))
 }

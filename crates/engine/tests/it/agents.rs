@@ -3,8 +3,8 @@
 use std::sync::mpsc;
 
 use provost_core::command::TaskRequest;
+use provost_core::resource::{AgentSpec, DEFAULT_RUNNER};
 use provost_core::scheduling::InputMode;
-use provost_engine::{AgentConfig, DEFAULT_RUNNER};
 use provost_store::StoreError;
 use serde_json::{Map, Value, json};
 
@@ -19,11 +19,11 @@ fn change(value: Value) -> Map<String, Value> {
 async fn an_agent_is_made_read_changed_and_deleted() {
     let conversation = Conversation::new().await;
     let (engine, namespace) = (&conversation.engine, &conversation.namespace);
-    let config = AgentConfig::default_for("lead");
+    let config = AgentSpec::default_for("lead");
     assert_eq!(config.runner.as_deref(), Some(DEFAULT_RUNNER));
     let made = engine.create_agent(namespace, "lead", Some("The lead"), config).await.unwrap();
     assert_eq!((made.revision, made.title.as_deref()), (1, Some("The lead")));
-    let twice = engine.create_agent(namespace, "lead", None, AgentConfig::default()).await;
+    let twice = engine.create_agent(namespace, "lead", None, AgentSpec::default()).await;
     assert_eq!(twice.unwrap_err().code(), "exists");
     let patch = change(json!({"model": "anthropic/claude-sonnet-4-5", "skills": {"a": true}}));
     let changed = engine.update_agent(namespace, "lead", patch.clone()).await.unwrap();
@@ -41,7 +41,7 @@ async fn an_agent_is_made_read_changed_and_deleted() {
     engine.delete_agent(namespace, "lead").await.unwrap();
     assert_eq!(engine.agent(namespace, "lead").await.unwrap_err().code(), "not_found");
     assert_eq!(engine.delete_agent(namespace, "lead").await.unwrap_err().code(), "not_found");
-    let again = engine.create_agent(namespace, "lead", None, AgentConfig::default()).await.unwrap();
+    let again = engine.create_agent(namespace, "lead", None, AgentSpec::default()).await.unwrap();
     assert_eq!(again.revision, 3, "a revision is never used twice");
     let foreign = "other".parse().unwrap();
     assert_eq!(engine.agent(&foreign, "lead").await.unwrap_err().code(), "not_found");
@@ -55,7 +55,7 @@ async fn an_agent_is_made_read_changed_and_deleted() {
 async fn a_command_sees_what_happened_to_its_agent_before_it_in_the_same_commit() {
     let conversation = Conversation::new().await;
     let (engine, namespace) = (&conversation.engine, &conversation.namespace);
-    let config = AgentConfig::default_for("lead");
+    let config = AgentSpec::default_for("lead");
     engine.create_agent(namespace, "lead", None, config).await.unwrap();
     let ask = || {
         let lead = Some("lead".to_owned());
@@ -83,7 +83,7 @@ async fn a_command_sees_what_happened_to_its_agent_before_it_in_the_same_commit(
 async fn agents_are_listed_by_name() {
     let conversation = Conversation::new().await;
     for name in ["b", "c", "a"] {
-        let config = AgentConfig::default_for(name);
+        let config = AgentSpec::default_for(name);
         conversation
             .engine
             .create_agent(&conversation.namespace, name, None, config)
@@ -123,7 +123,7 @@ async fn a_change_never_reaches_a_run_that_was_accepted_before() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_deleted_agent_leaves_its_tasks() {
     let conversation = Conversation::new().await;
-    let config = AgentConfig::default_for("lead");
+    let config = AgentSpec::default_for("lead");
     conversation.engine.create_agent(&conversation.namespace, "lead", None, config).await.unwrap();
     let to_lead =
         |text: &str| TaskRequest { agent: Some("lead".to_owned()), ..command("chat", text) };

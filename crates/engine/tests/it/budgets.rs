@@ -6,10 +6,9 @@ use std::time::Duration;
 
 use provost_agent::Agent;
 use provost_core::command::TaskRequest;
+use provost_core::resource::AgentSpec;
 use provost_core::{Currency, Env, Money, Pricing, RunId, Usage};
-use provost_engine::{
-    AgentConfig, Budget, BudgetPeriod, BudgetScope, BudgetUsage, EngineOptions, child_tools,
-};
+use provost_engine::{Budget, BudgetPeriod, BudgetScope, BudgetUsage, EngineOptions, child_tools};
 use provost_model::{self as scripted, ChatRequest, ModelErrorClass, ScriptedModel, ScriptedTurn};
 use provost_store::params;
 use provost_store::query;
@@ -57,7 +56,7 @@ pub(crate) async fn priced(
     };
     let harness = Harness::of(options, env, agents).await;
     // Nobody is there who could give more.
-    let config = AgentConfig { policy: patch(json!({"interactive": false})), ..Default::default() };
+    let config = AgentSpec { policy: patch(json!({"interactive": false})), ..Default::default() };
     harness.engine.put_agent(&harness.namespace, "default", None, config).await.unwrap();
     harness
 }
@@ -203,7 +202,7 @@ async fn g41_sixty_four_runs_at_once_never_exceed_a_cap_in_any_trial() {
 #[tokio::test(flavor = "multi_thread")]
 async fn g41_a_model_without_a_price_is_refused_under_a_cap() {
     let harness = Harness::new(|_, _| scripted::text("hello")).await;
-    let config = AgentConfig { policy: patch(json!({"interactive": false})), ..Default::default() };
+    let config = AgentSpec { policy: patch(json!({"interactive": false})), ..Default::default() };
     harness.engine.put_agent(&harness.namespace, "default", None, config).await.unwrap();
     let _worker = harness.worker().await;
     let capped = TaskRequest { budget: Some(money(1_000_000)), ..command("chat", "hi") };

@@ -4,9 +4,10 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use provost_core::id::name::Namespace;
+use provost_core::resource::AgentSpec;
 use provost_core::scheduling::ExecutionClassKey;
 use provost_core::usage::limits::CLASS_PROBE_AFTER;
-use provost_engine::{AgentConfig, ConcurrencyScope, Engine, EngineOptions};
+use provost_engine::{ConcurrencyScope, Engine, EngineOptions};
 use provost_model::{self as scripted};
 use provost_store::query;
 use serde_json::json;
@@ -185,7 +186,7 @@ async fn ceilings_hold_across_classes() {
 async fn namespaces_take_turns_whoever_has_more_waiting() {
     let cluster = gated().await;
     let small: Namespace = "small".parse().unwrap();
-    let config = AgentConfig::default();
+    let config = AgentSpec::default();
     cluster.engine.put_agent(&small, "default", None, config).await.unwrap();
     let mut large_runs = Vec::new();
     for run in 0..6 {

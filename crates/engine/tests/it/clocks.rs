@@ -117,8 +117,8 @@ async fn an_attempt_that_says_nothing_is_given_up_but_a_tool_may_be_silent() {
 #[tokio::test(flavor = "multi_thread")]
 async fn clocks_that_make_no_sense_are_refused() {
     let cluster = Cluster::new(vec![]).await;
-    let config = serde_json::from_value(json!({"clocks": {"attempt": 5}})).unwrap();
+    let change = json!({"clocks": {"attempt": 5}}).as_object().unwrap().clone();
     let refused =
-        cluster.engine.put_agent(&cluster.namespace, "odd", None, config).await.unwrap_err();
+        cluster.engine.update_agent(&cluster.namespace, "default", change).await.unwrap_err();
     assert_eq!(refused.code(), "invalid");
 }

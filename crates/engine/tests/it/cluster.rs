@@ -10,10 +10,9 @@ use std::time::Duration;
 use provost_bus::Topic;
 use provost_core::command::TaskRequest;
 use provost_core::id::name::Namespace;
+use provost_core::resource::AgentSpec;
 use provost_core::{Env, Role, RunId, Usage};
-use provost_engine::{
-    AgentConfig, DeliveryAdapter, Engine, EngineDeps, EngineOptions, SubmitReceipt,
-};
+use provost_engine::{DeliveryAdapter, Engine, EngineDeps, EngineOptions, SubmitReceipt};
 use provost_model::{ChatRequest, ScriptedTurn};
 use provost_store::query;
 use provost_store::table::governance::approval::ApprovalRow;
@@ -247,7 +246,7 @@ impl Cluster {
 
     /// Stores the configuration of an agent.
     pub(crate) async fn agent(&self, name: &str, config: Value) {
-        let config: AgentConfig = serde_json::from_value(config).unwrap();
+        let config: AgentSpec = serde_json::from_value(config).unwrap();
         self.engine.put_agent(&self.namespace, name, None, config).await.unwrap();
     }
 

@@ -10,11 +10,12 @@ use provost_bus::Topic;
 use provost_core::command::TaskRequest;
 use provost_core::id::name::Namespace;
 use provost_core::recovery::EffectClass;
+use provost_core::resource::AgentSpec;
 use provost_core::scheduling::InputMode;
 use provost_core::{Env, Message, Role, RunId, TaskId, ToolResultPart};
 use provost_engine::{
-    AgentConfig, AgentRevision, Engine, EngineDeps, EngineError, EngineOptions, InputReceipt,
-    InputRequest, Lease, SubmitReceipt, Worker, ask_user,
+    AgentRevision, Engine, EngineDeps, EngineError, EngineOptions, InputReceipt, InputRequest,
+    Lease, SubmitReceipt, Worker, ask_user,
 };
 use provost_model::{
     self as scripted, ChatModel, ChatRequest, ModelErrorClass, ModelInfo, ModelStream,
@@ -241,7 +242,7 @@ impl Conversation {
         let engine = engine(&dir, setup, &mind);
         let namespace = Namespace::default();
         let config =
-            AgentConfig { policy: patch(json!({"interactive": true})), ..AgentConfig::default() };
+            AgentSpec { policy: patch(json!({"interactive": true})), ..AgentSpec::default() };
         engine.put_agent(&namespace, "default", None, config).await.unwrap();
         Self { dir, env, lease, engine, mind, namespace }
     }

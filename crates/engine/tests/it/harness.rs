@@ -10,9 +10,10 @@ use provost_core::Env;
 use provost_core::command::TaskRequest;
 use provost_core::id::name::{Namespace, SessionName};
 use provost_core::recovery::EffectClass;
+use provost_core::resource::AgentSpec;
 use provost_engine::{
-    AgentConfig, AgentProvider, AgentRevision, DeliveryAdapter, Engine, EngineDeps, EngineError,
-    EngineOptions, Lease, Worker,
+    AgentProvider, AgentRevision, DeliveryAdapter, Engine, EngineDeps, EngineError, EngineOptions,
+    Lease, Worker,
 };
 use provost_model::{ChatRequest, ScriptedModel, ScriptedTurn};
 use provost_store::query;
@@ -105,7 +106,7 @@ impl Harness {
         let effects = Arc::default();
         let namespace = Namespace::default();
         let config =
-            AgentConfig { policy: patch(json!({"interactive": true})), ..Default::default() };
+            AgentSpec { policy: patch(json!({"interactive": true})), ..Default::default() };
         engine.put_agent(&namespace, "default", None, config).await.unwrap();
         Self { dir, env, engine, effects, namespace }
     }

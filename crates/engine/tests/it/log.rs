@@ -2,8 +2,9 @@
 
 use provost_core::command::TaskRequest;
 use provost_core::id::name::Namespace;
+use provost_core::resource::AgentSpec;
 use provost_core::{Env, Message, RunId, ToolResult};
-use provost_engine::{AgentConfig, Engine};
+use provost_engine::Engine;
 use provost_model::{self as scripted};
 use provost_store::StoredText;
 use provost_store::query;
@@ -72,7 +73,7 @@ fn positions(entries: &[LogEntry]) -> Vec<u64> {
 async fn pages_of_tasks_sessions_and_namespaces_are_the_log_without_the_others() {
     let harness = Harness::new(|_, _| scripted::text("hi")).await;
     let foreign: Namespace = "other".parse().unwrap();
-    harness.engine.put_agent(&foreign, "default", None, AgentConfig::default()).await.unwrap();
+    harness.engine.put_agent(&foreign, "default", None, AgentSpec::default()).await.unwrap();
     let runs = mixed(&harness, 300, "{}").await;
     harness.engine.submit(&foreign, command("a", "theirs")).await.unwrap();
     mixed(&harness, 200, "{}").await;
@@ -169,7 +170,7 @@ async fn a_page_is_bounded_in_bytes_and_nothing_is_left_out() {
 async fn a_namespace_that_others_drown_is_read_in_bounded_pages() {
     let harness = Harness::new(|_, _| scripted::text("hi")).await;
     let foreign: Namespace = "other".parse().unwrap();
-    harness.engine.put_agent(&foreign, "default", None, AgentConfig::default()).await.unwrap();
+    harness.engine.put_agent(&foreign, "default", None, AgentSpec::default()).await.unwrap();
     let first = harness.engine.submit(&foreign, command("a", "one")).await.unwrap();
     mixed(&harness, 25_000, "{}").await;
     let second = harness.engine.submit(&foreign, command("b", "two")).await.unwrap();

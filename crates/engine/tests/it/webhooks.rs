@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use provost_core::Env;
 use provost_core::id::name::Namespace;
+use provost_core::resource::AgentSpec;
 use provost_engine::{
-    AgentConfig, ClaimedWebhookDelivery, Engine, EngineDeps, EngineOptions, NewWebhook, Webhook,
+    ClaimedWebhookDelivery, Engine, EngineDeps, EngineOptions, NewWebhook, Webhook,
     WebhookClaimLimits, WebhookDeliveryResult,
 };
 use provost_model::ScriptedModel;
@@ -79,7 +80,7 @@ async fn one_post(conversation: &Conversation) -> (Webhook, ClaimedWebhookDelive
 async fn each_webhook_is_told_of_its_namespace_and_its_kinds_from_its_beginning() {
     let conversation = Conversation::new().await;
     let foreign: Namespace = "other".parse().unwrap();
-    conversation.engine.put_agent(&foreign, "default", None, AgentConfig::default()).await.unwrap();
+    conversation.engine.put_agent(&foreign, "default", None, AgentSpec::default()).await.unwrap();
     let early = conversation.accept("early", "before").await;
     let (engine, ns) = (&conversation.engine, &conversation.namespace);
     let all = engine.webhooks().create(ns, hook("http://all", &[])).await.unwrap();

@@ -10,10 +10,10 @@ use std::time::Duration;
 use provost_core::command::TaskRequest;
 use provost_core::execution_policy::ExecutionPolicyPatch;
 use provost_core::id::name::{Namespace, SessionName};
+use provost_core::resource::AgentSpec;
 use provost_core::{Env, RunId, TaskId};
 use provost_engine::{
-    AgentConfig, AgentRevision, Engine, EngineDeps, EngineError, EngineOptions, Lease,
-    SubmitReceipt,
+    AgentRevision, Engine, EngineDeps, EngineError, EngineOptions, Lease, SubmitReceipt,
 };
 use provost_store::query;
 use provost_store::table::governance::approval;
@@ -25,7 +25,7 @@ use provost_store::{Store, StoreError, StoreOptions, params};
 use provost_testkit::history::{self, Record};
 use provost_testkit::{EffectServer, FakeProvider, Process};
 use provost_tool::GuardServices;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::plan;
@@ -72,10 +72,10 @@ impl Harness {
 
     /// Gives the agent a configuration; runs that are there keep theirs.
     pub(crate) async fn configure(&self, config: Value) {
-        let more: Map<String, Value> = serde_json::from_value(config).unwrap();
+        let spec: AgentSpec = serde_json::from_value(config).unwrap();
         let policy: ExecutionPolicyPatch =
             serde_json::from_value(json!({"interactive": true})).unwrap();
-        let config = AgentConfig { policy, more, ..AgentConfig::default() };
+        let config = AgentSpec { policy, ..spec };
         self.engine.put_agent(&self.namespace, "default", None, config).await.unwrap();
     }
 

@@ -1,121 +1,110 @@
-//! Resolves the profiles of agents that API clients created.
+//! Resolves definitions to what this host has: models, directories and the shell.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use provost_engine::AgentRevision;
-use serde::Deserialize;
+use provost_core::resource::{AgentShell, AgentSpec, FileAccess, ModelEndpoint, workspace_name};
 
-use super::{AgentSpec, INSTRUCTIONS, LOCAL_SPEC_KEY};
 use crate::model::ModelRequest;
 use crate::tool::{Files, Shell};
 
-/// Defaults of the host for agents that API clients created.
-///
-/// A client must not choose the server that receives a key, or the directory of files. The host determines both.
-pub struct HostDefaults {
-    /// Model of agents that have no model.
-    pub model: ModelRequest,
-    /// Directory of notes.
-    pub notes_dir: PathBuf,
-    /// Files that agents can use. `None` without a workspace.
-    pub files: Option<Files>,
-    /// Shell that agents can use. `None` if agents have no shell.
-    pub shell: Option<Shell>,
-}
+/// Name of the workspace of agents that name none.
+pub const DEFAULT_WORKSPACE: &str = "default";
 
-/// Options in the stored profile of an agent besides its model and system prompt.
-#[derive(Deserialize)]
-#[serde(default)]
-struct ProfileOptions {
-    tools: bool,
-    /// `None` to allow questions exactly if the agent is interactive.
-    ask_user: Option<bool>,
-    children: bool,
-    /// Access to the files of the host.
-    files: FileAccess,
-    /// True if the agent uses the shell of the host.
-    shell: bool,
-    /// Names of the declared tools that the agent uses.
-    declared_tools: Vec<String>,
-    max_turns: Option<u32>,
-    timeout_ms: Option<u64>,
-}
+/// Directories that agents can use, by the names of their workspaces.
+#[derive(Default)]
+pub struct Workspaces(BTreeMap<String, Files>);
 
-/// Access of an agent to the files of the host, limited by the access of the host.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Deserialize)]
-#[serde(rename_all = "lowercase")]
-enum FileAccess {
-    #[default]
-    None,
-    #[serde(rename = "ro")]
-    ReadOnly,
-    #[serde(rename = "rw")]
-    ReadWrite,
-}
+impl Workspaces {
+    /// Creates the workspaces of a host with one directory, which is the default workspace. `None` without a
+    /// workspace.
+    pub fn new(files: Option<Files>) -> Self {
+        let named = |files: Files| {
+            let own = workspace_name(&files.dir);
+            [(DEFAULT_WORKSPACE.to_owned(), files.clone()), (own, files)]
+        };
+        Self(files.into_iter().flat_map(named).collect())
+    }
 
-impl Default for ProfileOptions {
-    fn default() -> Self {
-        Self {
-            tools: true,
-            ask_user: None,
-            children: false,
-            files: FileAccess::None,
-            shell: false,
-            declared_tools: Vec::new(),
-            max_turns: None,
-            timeout_ms: None,
+    /// Returns the files of an agent. The access of the host limits that of the agent.
+    fn files(&self, spec: &AgentSpec) -> Result<Option<Files>, String> {
+        if spec.files == FileAccess::None {
+            return Ok(None);
         }
+        let files = match &spec.workspace {
+            None => self.0.get(DEFAULT_WORKSPACE),
+            Some(name) => Some(self.0.get(name).ok_or_else(|| {
+                format!(
+                    "it uses the workspace `{name}`, which this process does not have: start with --workspace DIR"
+                )
+            })?),
+        };
+        let write = spec.files == FileAccess::ReadWrite;
+        Ok(files.map(|files| Files { write: files.write && write, ..files.clone() }))
     }
 }
 
+/// What a host has for its agents.
+///
+/// An API client must not choose the server that receives a key, or a directory. The host determines both.
+pub struct HostDefaults {
+    /// Model of agents that have no model, and the server of models that have no provider.
+    pub model: ModelRequest,
+    /// Directory of notes.
+    pub notes_dir: PathBuf,
+    /// Directories that agents can use.
+    pub workspaces: Workspaces,
+    /// Shell that agents can use. `None` if agents have no shell.
+    pub shell: Option<Shell>,
+    /// True if the process runs the agents of its own user, who chooses model servers and shells.
+    pub is_terminal: bool,
+}
+
+/// What an agent gets from this host.
+pub(super) struct ResolvedAgent {
+    pub(super) model: ModelRequest,
+    pub(super) files: Option<Files>,
+    pub(super) shell: Option<Shell>,
+}
+
 impl HostDefaults {
-    pub(super) fn resolve(&self, profile: &AgentRevision) -> Result<AgentSpec, String> {
-        let config = &profile.config;
-        if config.more.contains_key(LOCAL_SPEC_KEY) {
-            let spec = AgentSpec::from_profile(profile)?;
-            let has_own_endpoint = spec.base_url.is_some() || spec.api_key_env.is_some();
-            let is_host_endpoint =
-                spec.base_url == self.model.base_url && spec.api_key_env == self.model.api_key_env;
-            if has_own_endpoint && !is_host_endpoint {
+    pub(super) fn resolve(&self, spec: &AgentSpec) -> Result<ResolvedAgent, String> {
+        Ok(ResolvedAgent {
+            model: self.model_request(spec)?,
+            files: self.workspaces.files(spec)?,
+            shell: self.shell(&spec.shell)?,
+        })
+    }
+
+    fn model_request(&self, spec: &AgentSpec) -> Result<ModelRequest, String> {
+        if let Some(ModelEndpoint { base_url, api_key_env }) = &spec.endpoint {
+            let is_own = *base_url == self.model.base_url && *api_key_env == self.model.api_key_env;
+            if !self.is_terminal && !is_own {
                 return Err("its model has a custom address or key, which only the terminal that created the agent can \
                      use: continue there with `provost exec --resume`"
                     .to_owned());
             }
-            // The directories and tools of a terminal are not those of the host.
-            let resolved =
-                AgentSpec { notes_dir: self.notes_dir.clone(), files: None, shell: None, ..spec };
-            return Ok(AgentSpec { declared: Some(Vec::new()), ..resolved });
+            return Ok(ModelRequest::of_spec(spec));
         }
-        let more = serde_json::Value::Object(config.more.clone());
-        let options = ProfileOptions::deserialize(more).map_err(|error| error.to_string())?;
-        let request = match (&config.provider, &config.model) {
+        Ok(match (&spec.provider, &spec.model) {
             (_, None) => self.model.clone(),
             (Some(provider), Some(model)) if !model.contains('/') => {
                 self.model.with_model(&format!("{provider}/{model}"))
             }
             (_, Some(model)) => self.model.with_model(model),
-        };
-        Ok(AgentSpec {
-            model: request.model.unwrap_or_default(),
-            system_prompt: config.system_prompt.clone().unwrap_or_else(|| INSTRUCTIONS.to_owned()),
-            is_interactive: true,
-            base_url: request.base_url,
-            api_key_env: request.api_key_env,
-            tools: options.tools,
-            ask_user: options.ask_user.or(config.policy.interactive).unwrap_or(false),
-            children: options.children,
-            notes_dir: self.notes_dir.clone(),
-            files: self.files_for(options.files),
-            shell: self.shell.clone().filter(|_| options.shell),
-            manifests: None,
-            declared: Some(options.declared_tools),
-            max_turns: options.max_turns,
-            timeout_ms: options.timeout_ms,
         })
     }
 
-    fn files_for(&self, access: FileAccess) -> Option<Files> {
-        let files = self.files.clone().filter(|_| access != FileAccess::None)?;
-        Some(Files { write: files.write && access == FileAccess::ReadWrite, ..files })
+    fn shell(&self, shell: &AgentShell) -> Result<Option<Shell>, String> {
+        match shell {
+            AgentShell::Host(uses_shell) => Ok(self.shell.clone().filter(|_| *uses_shell)),
+            AgentShell::Own(settings) if self.is_terminal => {
+                Shell::new(settings.clone()).map(Some).map_err(|error| error.message)
+            }
+            AgentShell::Own(_) => {
+                Err("only the terminal that created the agent can use its shell: continue there with `provost exec --resume`"
+                    .to_owned())
+            }
+        }
     }
 }

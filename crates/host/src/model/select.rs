@@ -3,6 +3,7 @@
 //! The selection is a pure function of the request, the environment and a probe, which are injected.
 //! Order: flags, `PROVOST_MODEL`, `OPENAI_API_KEY`, `ANTHROPIC_API_KEY`, a local Ollama, the built-in demo model.
 
+use provost_core::resource::AgentSpec;
 use provost_core::{ErrorKind, Secret};
 use provost_provider::ProviderRegistry;
 
@@ -27,6 +28,16 @@ pub struct ModelRequest {
 }
 
 impl ModelRequest {
+    /// Returns the model and the server of a definition.
+    pub fn of_spec(spec: &AgentSpec) -> Self {
+        let endpoint = spec.endpoint.clone().unwrap_or_default();
+        Self {
+            model: spec.model.clone(),
+            base_url: endpoint.base_url,
+            api_key_env: endpoint.api_key_env,
+        }
+    }
+
     /// Returns the request for another model. A model with a provider uses the address and key of that provider. Any
     /// other name is a model of the same server.
     pub fn with_model(&self, name: &str) -> Self {

@@ -7,7 +7,6 @@ use provost_builtin::{calculator, clock_with_env, workspace_tools};
 use provost_core::{Env, ErrorKind};
 use provost_tool::{Tool, ToolSpecError};
 use provost_workspace::{Access, WorkspaceRoot};
-use serde::{Deserialize, Serialize};
 
 use crate::error::HostError;
 
@@ -24,12 +23,11 @@ pub fn builtin_tools(env: &Env, notes_dir: PathBuf) -> Result<Vec<Arc<dyn Tool>>
 }
 
 /// Directory that an agent can use.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Files {
     /// Path of the directory.
     pub dir: PathBuf,
     /// True if the agent can change files. Each change requires approval.
-    #[serde(default)]
     pub write: bool,
 }
 

@@ -5,53 +5,16 @@ use std::sync::Arc;
 use provost_builtin::shell::{AskPolicy, CommandRule, ExecMode};
 use provost_builtin::{ExecPolicy, ShellOptions, shell_tools};
 use provost_core::ErrorKind;
-use provost_core::resource::IsolationMode;
+use provost_core::resource::{
+    IsolationMode, ShellAccess, ShellApproval, ShellSettings, ShellWorkspace,
+};
 use provost_sandbox::{IsolationProfile, Launcher, SandboxRegistry, WorkspaceMount};
 use provost_tool::{ArtifactStore, Tool};
 use provost_workspace::conversation::ConversationWorkspaces;
-use serde::{Deserialize, Serialize};
 use tokio::sync::OnceCell;
 
 use super::builtin::Files;
 use crate::error::HostError;
-
-/// Command lines that a shell can run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ShellAccess {
-    /// Only command lines whose commands are in the allow list.
-    Allowlist,
-    /// Every command line.
-    Full,
-}
-
-/// Command lines that require approval.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum ShellApproval {
-    /// None. Command lines that are not allowed fail.
-    #[serde(rename = "off")]
-    Never,
-    /// Command lines with a command that is not in the allow list.
-    #[default]
-    #[serde(rename = "on-miss")]
-    Unlisted,
-    /// Every command line.
-    Always,
-}
-
-/// Files that command lines work on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ShellWorkspace {
-    /// Files of the agent's workspace.
-    #[default]
-    #[serde(rename = "workspace")]
-    Shared,
-    /// Private files of the session, which are kept between calls.
-    #[serde(rename = "conversation")]
-    Session,
-}
 
 /// Dependencies of the shells of a process.
 pub struct ShellHost {
@@ -86,35 +49,26 @@ impl LazySandboxes {
     }
 }
 
-/// Shell of an agent as it is stored.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Shell {
-    #[serde(rename = "which")]
-    access: ShellAccess,
-    #[serde(rename = "ask")]
-    approval: ShellApproval,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    allow: Vec<String>,
-    #[serde(rename = "files", default)]
-    workspace: ShellWorkspace,
-}
+/// Shell of an agent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Shell(ShellSettings);
 
 impl Shell {
     /// Creates a shell. Returns an error if a rule of the allow list is invalid.
-    pub fn new(
-        access: ShellAccess,
-        approval: ShellApproval,
-        allow: Vec<String>,
-        workspace: ShellWorkspace,
-    ) -> Result<Self, HostError> {
-        let shell = Self { access, approval, allow, workspace };
+    pub fn new(settings: ShellSettings) -> Result<Self, HostError> {
+        let shell = Self(settings);
         shell.policy()?;
         Ok(shell)
     }
 
+    /// Returns the settings.
+    pub fn settings(&self) -> &ShellSettings {
+        &self.0
+    }
+
     /// Returns true if command lines work on the private files of the session.
     pub fn uses_session_files(&self) -> bool {
-        self.workspace == ShellWorkspace::Session
+        self.0.workspace == ShellWorkspace::Session
     }
 
     /// Returns the tools of the shell, which work on the files of the agent or of its session.
@@ -149,16 +103,16 @@ impl Shell {
     }
 
     fn policy(&self) -> Result<ExecPolicy, HostError> {
-        let rules = self.allow.iter().map(|rule| CommandRule::parse(rule));
+        let rules = self.0.allow.iter().map(|rule| CommandRule::parse(rule));
         let rules = rules.collect::<Result<_, _>>().map_err(|reason| {
             HostError::invalid(format!("--shell-allow: {reason}"))
                 .hint("use `git status`, or `=make check` without further arguments")
         })?;
-        let mode = match self.access {
+        let mode = match self.0.access {
             ShellAccess::Allowlist => ExecMode::Allowlist,
             ShellAccess::Full => ExecMode::Full,
         };
-        let ask = match self.approval {
+        let ask = match self.0.approval {
             ShellApproval::Never => AskPolicy::Off,
             ShellApproval::Unlisted => AskPolicy::OnMiss,
             ShellApproval::Always => AskPolicy::Always,

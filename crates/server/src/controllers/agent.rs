@@ -2,7 +2,10 @@
 
 use axum::Json;
 use axum::extract::State;
-use provost_api::{Agent, AgentChange, AgentConfig, NewAgent, Page, PageQuery};
+use provost_api::{Agent, AgentChange, NewAgent, Page, PageQuery, Scope};
+use provost_core::lifecycle::RequestError;
+use provost_core::resource::{AgentSpec, TERMINAL_AGENT_PREFIX, check_agent_name};
+use provost_engine::EngineError;
 
 use crate::app::App;
 use crate::convert;
@@ -14,7 +17,14 @@ pub(crate) async fn create(
     auth: Auth<Write>,
     ApiJson(new): ApiJson<NewAgent>,
 ) -> ApiResult<Created<Agent>> {
-    let config = convert::agent::new_config(&new.name, &new.config)?;
+    if !auth.principal.has_scope(Scope::Admin) {
+        if new.name.starts_with(TERMINAL_AGENT_PREFIX) {
+            let what = format!("names with `{TERMINAL_AGENT_PREFIX}`");
+            return Err(EngineError::from(RequestError::OperatorOnly { what }).into());
+        }
+        new.config.require_no_operator_fields().map_err(EngineError::from)?;
+    }
+    let config = new.config.or_default_for(&new.name);
     let title = new.title.as_deref().filter(|title| !title.is_empty());
     let created = app.engine().create_agent(&auth.namespace, &new.name, title, config).await;
     Ok(Created { value: convert::agent::view(created?), is_new: true })
@@ -49,6 +59,7 @@ pub(crate) async fn update(
     let change = provost_engine::AgentUpdate {
         title: change.title.map(|title| Some(title).filter(|title| !title.is_empty())),
         config: change.config,
+        by_operator: auth.principal.has_scope(Scope::Admin),
         revision: if_match.0,
     };
     let profile = app.engine().update_agent(&auth.namespace, &agent, change).await;
@@ -67,9 +78,11 @@ pub(crate) async fn delete(
 pub(crate) async fn default_config(
     _: Auth<Read>,
     ApiPath(AgentName(agent)): ApiPath<AgentName>,
-) -> ApiResult<Json<AgentConfig>> {
-    let config = provost_engine::AgentConfig::default_named(&agent);
-    Ok(Json(convert::agent::config(config?)))
+) -> ApiResult<Json<AgentSpec>> {
+    check_agent_name(&agent).map_err(|error| {
+        EngineError::from(RequestError::invalid("agent.name", error.problem, error.fix))
+    })?;
+    Ok(Json(AgentSpec::default_for(&agent)))
 }
 
 fn versioned(agent: Agent) -> Versioned<Agent> {

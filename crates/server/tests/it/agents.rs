@@ -1,12 +1,15 @@
 //! Agents over the API.
 
-use provost_api::{AgentChange, AgentConfig, NewAgent, PageQuery};
+use provost_api::{AgentChange, NewAgent, PageQuery, Scope};
+use provost_core::resource::AgentSpec;
+use provost_server::Limits;
 use serde_json::json;
 
+use crate::tcp_server::TcpServer;
 use crate::test_app::TestApp;
 
 fn new(name: &str) -> NewAgent {
-    let config = AgentConfig { model: Some("openai/x".to_owned()), ..AgentConfig::default() };
+    let config = AgentSpec { model: Some("openai/x".to_owned()), ..AgentSpec::default() };
     NewAgent { name: name.to_owned(), title: Some("A lead".to_owned()), config }
 }
 
@@ -25,7 +28,7 @@ async fn an_agent_is_made_read_changed_and_removed() {
     let change = AgentChange { title: Some(String::new()), config };
     let changed = test_app.client.update_agent("lead", &change, None).await.unwrap();
     assert_eq!((changed.revision, &changed.title, &changed.config.model), (2, &None, &None));
-    assert_eq!(changed.config.more["skills"], json!({"a": 1}));
+    assert_eq!(changed.config.extensions["skills"], json!({"a": 1}));
     test_app.client.delete_agent("lead").await.unwrap();
     assert_eq!(test_app.client.agent("lead").await.unwrap_err().code(), "not_found");
     assert_eq!(test_app.client.delete_agent("lead").await.unwrap_err().code(), "not_found");
@@ -98,6 +101,9 @@ async fn what_an_agent_cannot_be_is_refused_by_its_place() {
         (json!({"name": "a b"}), "name"),
         (json!({"name": "a", "config": {"runner": "claude_code"}}), "config.runner"),
         (json!({"name": "a", "config": {"workspace_dir": "../up"}}), "config.workspace_dir"),
+        (json!({"name": "a", "config": {"max_turns": "many"}}), "config"),
+        (json!({"name": "a", "config": {"files": "all"}}), "config"),
+        (json!({"name": "a", "config": {"terminal": {}}}), "config.terminal"),
         (json!({"name": "a", "config": {"policy": {"nothing": 1}}}), "config"),
         (json!({"name": "a", "nothing": 1}), "nothing"),
         (json!({"config": {}}), "name"),
@@ -120,4 +126,29 @@ async fn the_default_of_a_name_can_be_looked_at() {
     assert_eq!(config.workspace_dir.as_deref(), Some("agents/lead"));
     let refused = test_app.request("GET agents/a%20b/default-config").await;
     assert_eq!(refused.problem(), (400, "invalid"));
+}
+
+#[tokio::test]
+async fn only_an_operator_grants_permissions_to_an_agent() {
+    let tcp_server = TcpServer::on(TestApp::idle(Vec::new()).await, Limits::default()).await;
+    let scopes = [Scope::Write, Scope::Read];
+    let writer = tcp_server.token_named("ada", &scopes, &["default"]).await.secret;
+    let admin = tcp_server.token_named("root", &[Scope::Admin], &["default"]).await.secret;
+    let agents = "POST /v1/namespaces/default/agents";
+    for field in ["roles", "allowed_tools", "mcp_servers"] {
+        let body = json!({"name": field, "config": {field: ["pay"]}});
+        let refused = tcp_server.call(agents, &writer, Some(&body)).await;
+        assert_eq!((refused.status, &refused.json()["code"]), (403, &json!("operator_only")));
+        assert_eq!(tcp_server.call(agents, &admin, Some(&body)).await.status, 201);
+        // A change could give the agent other tools or instructions for its permissions.
+        let change = json!({"config": {"declared_tools": ["pay"]}});
+        let agent = format!("PATCH /v1/namespaces/default/agents/{field}");
+        assert_eq!(tcp_server.call(&agent, &writer, Some(&change)).await.status, 403);
+        assert_eq!(tcp_server.call(&agent, &admin, Some(&change)).await.status, 200);
+    }
+    let grant = json!({"config": {"roles": ["payer"]}});
+    let agent = "PATCH /v1/namespaces/default/agents/default";
+    assert_eq!(tcp_server.call(agent, &writer, Some(&grant)).await.status, 403);
+    let terminal = json!({"name": "terminal-1"});
+    assert_eq!(tcp_server.call(agents, &writer, Some(&terminal)).await.status, 403);
 }

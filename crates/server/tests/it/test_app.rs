@@ -1,6 +1,7 @@
 //! A server with a real engine and a scripted model in this process.
 
 use provost_bus::Topic;
+use provost_core::resource::AgentSpec;
 use provost_store::query;
 use std::time::Duration;
 
@@ -8,9 +9,7 @@ use provost_agent::{Agent, AgentBuilder};
 use provost_api::{Client, NewTask, TaskReceipt};
 use provost_core::id::name::Namespace;
 use provost_core::{Env, RunId};
-use provost_engine::{
-    AgentConfig, AgentRevision, Engine, EngineDeps, EngineOptions, Lease, Worker,
-};
+use provost_engine::{AgentRevision, Engine, EngineDeps, EngineOptions, Lease, Worker};
 use provost_model::{ChatRequest, ScriptedModel, ScriptedTurn};
 use provost_server::{App, AppOptions, LocalTransport};
 use provost_store::table::work::run::RunRow;
@@ -77,9 +76,9 @@ impl TestApp {
         let deps = EngineDeps::new(store, agents, GuardServices::default(), Env::system());
         let deps = change(deps);
         let engine = Engine::new(deps, options);
-        let config = AgentConfig {
+        let config = AgentSpec {
             policy: serde_json::from_value(json!({"interactive": true})).unwrap(),
-            ..AgentConfig::default_for("default")
+            ..AgentSpec::default_for("default")
         };
         let default = engine.put_agent(&Namespace::default(), "default", None, config).await;
         default.unwrap();

@@ -11,9 +11,8 @@ use provost_api::{BodyStream, Client, NewTask, TaskReceipt, Transport};
 use provost_core::Env;
 use provost_core::id::name::{Namespace, SessionName};
 use provost_core::recovery::EffectClass;
-use provost_engine::{
-    AgentConfig, AgentRevision, Engine, EngineDeps, EngineOptions, Lease, Worker,
-};
+use provost_core::resource::AgentSpec;
+use provost_engine::{AgentRevision, Engine, EngineDeps, EngineOptions, Lease, Worker};
 use provost_model::{self as scripted, ChatRequest, ScriptedModel, ScriptedTurn};
 use provost_server::{App, AppOptions, LocalTransport, WebhookSigningKey};
 use provost_store::{Store, StoreOptions};
@@ -72,7 +71,7 @@ impl TestDatabase {
         let options = EngineOptions { poll: Duration::from_millis(20), ..EngineOptions::default() };
         let deps = EngineDeps::new(store, agents, GuardServices::default(), env.clone());
         let engine = Engine::new(deps, options);
-        let config = AgentConfig::default_for("default");
+        let config = AgentSpec::default_for("default");
         for namespace in ["default", "other"] {
             let namespace: Namespace = namespace.parse().unwrap();
             engine.put_agent(&namespace, "default", None, config.clone()).await.unwrap();

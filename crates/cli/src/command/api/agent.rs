@@ -1,8 +1,8 @@
 //! `provost agent`: lists, creates, changes and deletes agents.
 
 use clap::Subcommand;
-use provost_api::{AgentChange, AgentConfig, NewAgent};
-use provost_core::execution_policy::ExecutionPolicyPatch;
+use provost_api::{AgentChange, NewAgent};
+use provost_core::resource::AgentSpec;
 use serde_json::{Map, Value, json};
 
 use super::ApiCommand;
@@ -147,14 +147,10 @@ impl ApiCommand for Args {
                 printer.print_details(&client.agent_default_config(name).await?, name)?
             }
             AgentCommand::Create { name, settings } => {
-                let mut config: AgentConfig = serde_json::from_value(settings.config().into())
+                let mut config: AgentSpec = serde_json::from_value(settings.config().into())
                     .map_err(|error| CliError::invalid(format!("--set: {error}")))?;
                 // Approval requests of the agent wait, because users can decide them over the API.
-                let policy = config.policy.get_or_insert_default();
-                *policy = ExecutionPolicyPatch {
-                    interactive: policy.interactive.or(Some(true)),
-                    ..policy.clone()
-                };
+                config.policy.interactive.get_or_insert(true);
                 let agent = NewAgent { name: name.clone(), title: settings.title.clone(), config };
                 let created = client.create_agent(&agent).await?;
                 printer.print_result(&created, name, &format!("created {name}"))?;

@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use provost_core::ErrorKind;
 use provost_core::id::name::Namespace;
-use provost_host::agent::HostDefaults;
+use provost_host::agent::{HostDefaults, Workspaces};
 use provost_host::model::{self, ModelRequest, Models};
-use provost_host::tool::{Files, ToolConfig, ToolProvider};
+use provost_host::tool::{Files, ToolConfig};
 use provost_net::Url;
 use provost_redact::Redactor;
 use provost_server::App;
@@ -19,8 +19,7 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 
 use crate::args::{ShellArgs, ToolArgs};
-use crate::boot::{self, Config, Work};
-use crate::catalog;
+use crate::boot::{self, Config, Manifests, Work};
 use crate::data;
 use crate::error::CliError;
 use crate::model_catalog::user_catalog;
@@ -143,11 +142,12 @@ async fn serve(args: &Args, host: HostContext, output: &Output) -> Result<u8, Cl
     let listener = bind(args.listen).await?;
     let mut runtime = boot::build(config(args, host, &listener)?).await?;
     ensure_agent(&runtime.client(Namespace::default())).await?;
-    catalog::reconcile_agents(&runtime.tools, &runtime.app).await?;
+    let manifests = runtime.manifests();
+    manifests.apply().await?;
     if !args.no_worker {
         runtime.start().await?;
     }
-    let (app, tools) = (runtime.app.clone(), Arc::clone(&runtime.tools));
+    let app = runtime.app.clone();
     announce(args, &app, &listener, output).await?;
     let _webhooks = app
         .send_webhooks()
@@ -158,7 +158,7 @@ async fn serve(args: &Args, host: HostContext, output: &Output) -> Result<u8, Cl
         let serving = provost_server::serve(app.clone(), listener, stopped);
         tokio::select! {
             () = serving => {}
-            () = reload(&tools, &app, reloads, output) => {}
+            () = reload(&manifests, reloads, output) => {}
         }
         runtime.close(DRAIN_TIMEOUT).await;
     };
@@ -182,14 +182,15 @@ fn config(args: &Args, host: HostContext, listener: &TcpListener) -> Result<Conf
     let defaults = HostDefaults {
         model: host.model,
         notes_dir: host.dir.join("notes"),
-        files: Files::new(args.workspace.as_ref(), args.workspace_write)?,
+        workspaces: Workspaces::new(Files::new(args.workspace.as_ref(), args.workspace_write)?),
         shell: shell.clone(),
+        is_terminal: false,
     };
     Ok(Config {
         dir: host.dir,
         redactor: host.redactor,
         models: Arc::new(Models::new(Duration::ZERO, user_catalog()?)),
-        defaults: Some(defaults),
+        defaults,
         tools: ToolConfig {
             callbacks: callback_url(args, listener)?,
             ..args.tools.config(Vec::new(), shell)?
@@ -235,14 +236,9 @@ fn listen_to_signals(
 }
 
 /// Reloads the manifests at each signal and prints the result. Never returns.
-async fn reload(
-    tools: &ToolProvider,
-    app: &App,
-    mut requests: watch::Receiver<u32>,
-    output: &Output,
-) {
+async fn reload(manifests: &Manifests, mut requests: watch::Receiver<u32>, output: &Output) {
     while requests.changed().await.is_ok() {
-        match catalog::reload(tools, app).await {
+        match manifests.reload().await {
             Ok(text) => output.note(&text),
             Err(problem) => output.error(&problem),
         }

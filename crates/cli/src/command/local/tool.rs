@@ -15,7 +15,8 @@ use clap::Subcommand;
 use provost_api::{Page, ToolInfo};
 use provost_core::id::name::Namespace;
 use provost_core::{Env, ErrorKind, Timestamp};
-use provost_host::model::Models;
+use provost_host::agent::{HostDefaults, Workspaces};
+use provost_host::model::{ModelRequest, Models};
 use provost_host::tool::{Files, ToolProvider, builtin_tools};
 use provost_redact::Redactor;
 use provost_tool::Tool;
@@ -217,11 +218,18 @@ impl<'a> ToolCommand<'a> {
         let shell = options.shell.shell()?;
         let tools = options.tool_args().config(options.role.clone(), shell.clone())?;
         let models = Arc::new(Models::new(Duration::ZERO, user_catalog()?));
-        let config = Config { tools, ..Config::local(dir, models) };
+        let files = Files::new(options.workspace.as_ref(), options.workspace_write)?;
+        let defaults = HostDefaults {
+            model: ModelRequest::default(),
+            notes_dir: PathBuf::from(NOTES_DIR_DEFAULT),
+            workspaces: Workspaces::new(files.clone()),
+            shell: shell.clone(),
+            is_terminal: true,
+        };
+        let config = Config { tools, ..Config::local(dir, models, defaults) };
         let redactor = config.redactor.clone();
         let runtime = boot::build(config).await?;
         let mut built_in = builtin_tools(&Env::system(), PathBuf::from(NOTES_DIR_DEFAULT))?;
-        let files = Files::new(options.workspace.as_ref(), options.workspace_write)?;
         if let Some(files) = &files {
             built_in.extend(files.tools()?);
         }

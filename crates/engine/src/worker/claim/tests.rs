@@ -4,12 +4,13 @@ use provost_agent::Agent;
 use provost_core::Env;
 use provost_core::command::TaskRequest;
 use provost_core::id::name::Namespace;
+use provost_core::resource::AgentSpec;
 use provost_model::ScriptedModel;
 use provost_store::{Store, StoreOptions, ThreadMode, params};
 use provost_tool::GuardServices;
 
 use super::*;
-use crate::agent::{AgentConfig, AgentRevision};
+use crate::agent::AgentRevision;
 use crate::engine::Engine;
 use crate::options::EngineDeps;
 use crate::options::EngineOptions;
@@ -39,7 +40,7 @@ async fn waiting(runs: usize) -> (tempfile::TempDir, Engine, Vec<RunId>, ClaimCo
         EngineOptions::default(),
     );
     let namespace = Namespace::default();
-    engine.put_agent(&namespace, "default", None, AgentConfig::default()).await.unwrap();
+    engine.put_agent(&namespace, "default", None, AgentSpec::default()).await.unwrap();
     let mut ids = Vec::new();
     for _ in 0..runs {
         ids.push(engine.submit(&namespace, TaskRequest::text("go")).await.unwrap().run);

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use provost_core::Env;
 use provost_core::command::TaskRequest;
-use provost_engine::AgentConfig;
+use provost_core::resource::AgentSpec;
 use provost_store::{FaultInjector, FaultPoint, StoreError};
 use serde_json::json;
 
@@ -99,7 +99,7 @@ async fn g03_a_hundred_calls_with_one_key_are_one_task() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_key_counts_within_its_agent_and_its_method() {
     let conversation = Conversation::new().await;
-    let config = AgentConfig::default();
+    let config = AgentSpec::default();
     conversation
         .engine
         .create_agent(&conversation.namespace, "second", None, config)
@@ -136,8 +136,7 @@ async fn a_follow_up_is_remembered_like_any_command() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_refusal_by_policy_is_remembered_and_what_may_pass_is_not() {
     let conversation = Conversation::new().await;
-    let config =
-        AgentConfig { policy: patch(json!({"security": "full"})), ..AgentConfig::default() };
+    let config = AgentSpec { policy: patch(json!({"security": "full"})), ..AgentSpec::default() };
     conversation.engine.create_agent(&conversation.namespace, "bold", None, config).await.unwrap();
     let bold = |key: &str| TaskRequest { agent: Some("bold".to_owned()), ..keyed(key, "go") };
     let before = counts(&conversation).await;
@@ -153,7 +152,7 @@ async fn a_refusal_by_policy_is_remembered_and_what_may_pass_is_not() {
     let unknown =
         conversation.engine.submit(&conversation.namespace, missing.clone()).await.unwrap_err();
     assert_eq!(unknown.code(), "not_found");
-    let config = AgentConfig::default();
+    let config = AgentSpec::default();
     conversation.engine.create_agent(&conversation.namespace, "late", None, config).await.unwrap();
     assert!(!conversation.engine.submit(&conversation.namespace, missing).await.unwrap().deduped);
 }
@@ -172,7 +171,7 @@ async fn a_run_id_that_the_caller_chose_is_a_key() {
     assert_eq!(other.code(), "idempotency_mismatch");
     let taken = TaskRequest { run_id: Some(id), ..command("chat", "hello") };
     let foreign = "other".parse().unwrap();
-    conversation.engine.put_agent(&foreign, "default", None, AgentConfig::default()).await.unwrap();
+    conversation.engine.put_agent(&foreign, "default", None, AgentSpec::default()).await.unwrap();
     let refused = conversation.engine.submit(&foreign, taken).await.unwrap_err();
     assert_eq!(refused.code(), "invalid", "nothing is told about what is there");
     let follow = Env::system().id();

@@ -1,7 +1,7 @@
 //! Tasks and runs as lists, put away, tried again.
 
 use provost_core::id::name::Namespace;
-use provost_engine::AgentConfig;
+use provost_core::resource::AgentSpec;
 use provost_store::query;
 use provost_store::table::work::run::RunFilter;
 use provost_store::table::work::task::TaskFilter;
@@ -13,7 +13,7 @@ use crate::harness::command;
 async fn lists_are_filtered_and_go_on_where_the_page_before_ended() {
     let conversation = Conversation::new().await;
     let foreign: Namespace = "other".parse().unwrap();
-    conversation.engine.put_agent(&foreign, "default", None, AgentConfig::default()).await.unwrap();
+    conversation.engine.put_agent(&foreign, "default", None, AgentSpec::default()).await.unwrap();
     conversation.engine.submit(&foreign, command("chat", "theirs")).await.unwrap();
     let mut accepted = Vec::new();
     for number in 0..7 {

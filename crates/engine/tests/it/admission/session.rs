@@ -1,8 +1,8 @@
 //! Which task a command goes on with.
 
 use provost_core::command::TaskRequest;
+use provost_core::resource::AgentSpec;
 use provost_core::scheduling::InputMode;
-use provost_engine::AgentConfig;
 
 use crate::conversations::{Conversation, text};
 use crate::harness::command;
@@ -37,7 +37,7 @@ async fn a_command_to_a_session_goes_on_with_its_task_unless_it_must_not() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a16_12_a_command_never_lands_on_another_agents_task() {
     let conversation = Conversation::new().await;
-    let config = AgentConfig::default();
+    let config = AgentSpec::default();
     conversation
         .engine
         .create_agent(&conversation.namespace, "second", None, config)
@@ -99,7 +99,7 @@ async fn a_session_is_found_by_the_key_that_was_given_to_it() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_command_without_an_agent_speaks_to_the_sessions_own() {
     let conversation = Conversation::new().await;
-    let config = AgentConfig::default();
+    let config = AgentSpec::default();
     conversation
         .engine
         .create_agent(&conversation.namespace, "second", None, config)

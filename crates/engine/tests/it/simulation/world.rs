@@ -10,9 +10,10 @@ use provost_core::command::TaskRequest;
 use provost_core::id::name::{Namespace, SessionName};
 use provost_core::lifecycle::ApprovalKind;
 use provost_core::recovery::{EffectClass, EffectKey};
+use provost_core::resource::AgentSpec;
 use provost_core::scheduling::InputMode;
 use provost_core::{ApprovalDecision, Env, Role};
-use provost_engine::{AgentConfig, AgentRevision, Engine, EngineError, Lease, SubmitReceipt};
+use provost_engine::{AgentRevision, Engine, EngineError, Lease, SubmitReceipt};
 use provost_model::{self as scripted, ChatRequest, ModelErrorClass, ScriptedModel, ScriptedTurn};
 use provost_store::table::governance::approval;
 use provost_tool::{
@@ -67,7 +68,7 @@ impl World {
         });
         let namespace = Namespace::default();
         let config =
-            AgentConfig { policy: patch(json!({"interactive": true})), ..Default::default() };
+            AgentSpec { policy: patch(json!({"interactive": true})), ..Default::default() };
         nodes[0].engine.put_agent(&namespace, "default", None, config).await.expect("an agent");
         Self {
             env,

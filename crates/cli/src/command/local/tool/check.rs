@@ -178,10 +178,10 @@ impl ToolCommand<'_> {
 
     async fn check_servers(&self, items: &mut Vec<CheckResult>) {
         let Some(declared) = &self.tools.declared else { return };
-        for server in declared.current().declared().servers(self.namespace()) {
-            let Some(tools) = declared.current().server(self.namespace(), &server.name) else {
-                continue;
-            };
+        let registry = declared.current();
+        for server in registry.declared().servers(self.namespace()) {
+            let name = std::slice::from_ref(&server.name);
+            let Some(tools) = registry.servers_of(self.namespace(), name).pop() else { continue };
             let (ok, found) = match tools.connect().await {
                 Ok(count) => (true, format!("{count} tools")),
                 Err(error) => (false, error.to_string()),
