@@ -6,6 +6,7 @@ use std::path::Path;
 use provost_agent::Agent;
 use provost_core::command::TaskRequest;
 use provost_core::id::name::Namespace;
+use provost_core::lifecycle::RunStatus;
 use provost_core::resource::AgentSpec;
 use provost_core::scheduling::ExecutionClassKey;
 use provost_engine::{
@@ -70,7 +71,7 @@ pub(crate) async fn done(engine: &Engine, command: TaskRequest) -> Result<RunRow
 
 /// Checks that a run has succeeded.
 pub(crate) fn check_succeeded(run: RunRow) -> Result<RunRow> {
-    if run.status == "ok" {
+    if run.status == RunStatus::Ok {
         return Ok(run);
     }
     let detail = run.detail.as_deref().unwrap_or("nothing more is known");

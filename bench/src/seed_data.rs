@@ -1,5 +1,6 @@
 //! Seed data: one real run, copied many times under new ids.
 
+use provost_core::scheduling::TimerKind;
 use provost_core::{ApprovalId, Env, RunId, SessionId, TaskId, Timestamp};
 use provost_store::table::governance::approval::{self, ApprovalRow};
 use provost_store::table::scheduling::timer;
@@ -18,8 +19,6 @@ use crate::Result;
 const BATCH: usize = 500;
 /// Maximum number of rows of one kind that a run has.
 const ROWS_READ: u64 = 10_000;
-/// Timer that settles an approval.
-const EXPIRY: &str = "approval_expiry";
 
 /// A run with all its rows except its messages, which the copies share.
 #[derive(Clone)]
@@ -49,7 +48,7 @@ impl Original {
         let Some(session) = session else { return Ok(None) };
         let mut approvals = Vec::new();
         for row in approval::of_run(tx, id)? {
-            let timer = timer::get(tx, EXPIRY, &row.id.to_string())?;
+            let timer = timer::get(tx, TimerKind::ApprovalExpiry, &row.id.to_string())?;
             approvals.push((row, timer.map(|timer| timer.fire_at)));
         }
         Ok(Some(Self {
@@ -114,7 +113,7 @@ impl Original {
             let id: ApprovalId = env.id();
             ApprovalRow { id, run_id, task_id, ..row.clone() }.insert(tx)?;
             if let Some(expires) = expires {
-                timer::set(tx, EXPIRY, &id.to_string(), *expires)?;
+                timer::set(tx, TimerKind::ApprovalExpiry, &id.to_string(), *expires)?;
             }
         }
         Ok(())

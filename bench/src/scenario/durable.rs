@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use provost_core::Usage;
 use provost_core::command::TaskRequest;
+use provost_core::lifecycle::StepKind;
 use provost_engine::Engine;
 use provost_store::table::work::run::RunRow;
 use provost_store::table::work::run_step;
@@ -173,7 +174,7 @@ async fn check_steps(engine: &Engine, run: &RunRow) -> Result<()> {
     let read = engine.store().read(move |tx| run_step::after(tx, id, 0, STEPS_READ));
     let steps = read.await?;
     let count = |kind| steps.iter().filter(|step| step.kind == kind).count();
-    let counts = (count("model_call"), count("tool_call"));
+    let counts = (count(StepKind::ModelCall), count(StepKind::ToolCall));
     if counts != (TASK_MODEL_STEPS, TASK_TOOL_STEPS) {
         let (models, tools) = counts;
         return Err(format!("the journal has {models} model steps and {tools} tool steps").into());

@@ -12,6 +12,7 @@ use std::time::Duration;
 use provost_agent::Agent;
 use provost_core::command::TaskRequest;
 use provost_core::id::name::Namespace;
+use provost_core::lifecycle::RunPhase;
 use provost_engine::Engine;
 use provost_store::Store;
 
@@ -73,7 +74,7 @@ async fn open_engine(dir: &Path, agent: Agent) -> Result<Engine> {
 }
 
 /// Submits one task. Returns the rows of its run when the run is in a phase.
-async fn original(engine: &Engine, phase: &str) -> Result<Original> {
+async fn original(engine: &Engine, phase: RunPhase) -> Result<Original> {
     let namespace = Namespace::default();
     let accepted = engine.submit(&namespace, TaskRequest::text(provost_side::PROMPT)).await?;
     for _ in 0..1000 {

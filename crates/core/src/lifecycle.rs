@@ -27,8 +27,8 @@ pub use delivery::{
     next_delivery_at,
 };
 pub use error::{InvalidTransition, ParseEnumError, RequestError};
-pub use input::{InputOutcome, InputState, InputTransition, InteractionState};
-pub use run::{RunKind, RunPhase, RunState, RunStatus, RunTransition, WaitReason};
+pub use input::{InputKind, InputOutcome, InputState, InputTransition, InteractionState};
+pub use run::{JoinMode, RunKind, RunPhase, RunState, RunStatus, RunTransition, WaitReason};
 pub use step::{
     InFlightStep, LeaseExpiryAction, LostWorkerContext, StepKind, StepState, on_lease_expired,
 };

@@ -5,6 +5,8 @@ mod epoch;
 mod execution_class;
 mod input_mode;
 pub(crate) mod retry;
+mod schedule;
+mod timer;
 
 pub use epoch::Epoch;
 pub use execution_class::{
@@ -15,3 +17,5 @@ pub use input_mode::{
     OverflowDecision, OverflowPolicy,
 };
 pub use retry::{Jitter, RetryPolicy};
+pub use schedule::{MissedRunPolicy, OverlapPolicy};
+pub use timer::TimerKind;

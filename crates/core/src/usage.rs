@@ -1,5 +1,6 @@
 //! Token usage.
 
+mod budget;
 pub mod limits;
 pub(crate) mod money;
 
@@ -7,6 +8,8 @@ use std::ops::AddAssign;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+pub use budget::{BudgetPeriod, BudgetScope};
 
 /// Token counts of one or more model calls.
 ///

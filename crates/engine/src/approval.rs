@@ -27,9 +27,6 @@ pub(crate) use crate::approval::request::{
 use crate::engine::Engine;
 use crate::error::EngineError;
 
-/// The timer that settles an approval that expires without an answer.
-pub(crate) const EXPIRY: &str = "approval_expiry";
-
 /// Result of an answer to an approval: the state of the approval, and whether this answer was recorded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ApprovalReceipt {

@@ -7,7 +7,6 @@
 mod ledger;
 mod limits;
 
-use provost_core::Timestamp;
 use provost_core::recovery::{OutcomeCode, RetryClass};
 use provost_store::Tx;
 use provost_store::table::governance::budget::{self, BudgetRow};
@@ -15,10 +14,9 @@ use provost_store::table::work::run::RunRow;
 use provost_store::table::work::{journal, run_step};
 
 pub use self::ledger::DurableBudgetLedger;
-pub use crate::budget::limits::{Budget, BudgetPeriod, BudgetScope, BudgetUsage};
+pub use crate::budget::limits::{Budget, BudgetUsage};
 use crate::engine::Engine;
 use crate::error::EngineError;
-use crate::run::lifecycle::parse_column;
 use crate::worker::lease::Lease;
 
 /// Maximum cost of a model call.
@@ -39,7 +37,9 @@ pub(crate) fn reserve(
     for scope in &lease.budgets {
         let Some(row) = current(tx, &lease.namespace, scope)? else { continue };
         if requested.currency != Some(row.currency.as_str()) {
-            return Err(EngineError::Unpriced { scope: format!("{scope} in {}", row.currency) });
+            return Err(EngineError::Unpriced {
+                scope: format!("{scope} in {}", row.currency.as_str()),
+            });
         }
         if !budget::reserve(tx, &lease.namespace, scope, requested.micros)? {
             let left = row.cap_micros - row.spent_micros - row.reserved_micros;
@@ -111,8 +111,8 @@ fn current(
     scope: &str,
 ) -> Result<Option<BudgetRow>, EngineError> {
     let Some(mut row) = budget::get(tx, namespace, scope)? else { return Ok(None) };
-    let Some(period) = row.period.as_deref() else { return Ok(Some(row)) };
-    let start: Timestamp = parse_column::<BudgetPeriod>(period)?.start(tx.now());
+    let Some(period) = row.period else { return Ok(Some(row)) };
+    let start = limits::period_start(period, tx.now());
     if row.period_start.is_none_or(|began| began < start) {
         budget::start_period(tx, namespace, scope, start)?;
         row.spent_micros = 0;

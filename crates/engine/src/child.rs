@@ -35,7 +35,6 @@ use crate::error::EngineError;
 use crate::input;
 use crate::journal::RunJournal;
 use crate::run::cancel;
-use crate::run::lifecycle::{outcome, parse_column};
 use crate::worker::lease::Lease;
 
 /// Limits on child runs.
@@ -163,7 +162,7 @@ pub(crate) fn spawn_options_for_continuation(run: &RunRow) -> Result<Option<Stri
 pub(crate) fn cancel_children(tx: &mut Tx<'_>, parent: &RunRow) -> Result<(), EngineError> {
     // The run does not wait for its children any more, so their ends must not resume it.
     run_join::remove_of_run(tx, parent.id)?;
-    let succeeded = parse_column::<RunStatus>(&parent.status)? == RunStatus::Ok;
+    let succeeded = parent.status == RunStatus::Ok;
     for child in run::live_children(tx, parent.id)? {
         let life = SpawnOptions::of(&child)?.child_origin.map(|child_origin| child_origin.life);
         let ends_with_parent = match life {
@@ -235,7 +234,7 @@ pub(crate) fn notify_parent(tx: &mut Tx<'_>, child: &RunRow) -> Result<(), Engin
         return Ok(());
     }
     // A parent that cancelled its children does not need to be notified of their ends.
-    let by_parent = outcome(child)? == Some(OutcomeCode::CancelledByParent);
+    let by_parent = child.outcome_code == Some(OutcomeCode::CancelledByParent);
     if by_parent || options.notify == ParentNotification::Never {
         return Ok(());
     }

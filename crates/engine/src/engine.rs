@@ -8,7 +8,7 @@ use provost_agent::Agent;
 use provost_bus::{Topic, Wakeup};
 use provost_core::command::TaskRequest;
 use provost_core::id::name::Namespace;
-use provost_core::lifecycle::{InputOutcome, RunStatus};
+use provost_core::lifecycle::InputOutcome;
 use provost_core::recovery::OutcomeCode;
 use provost_core::resource::AgentSpec;
 use provost_core::{ApprovalDecision, ApprovalId, Env, RunId};
@@ -35,7 +35,6 @@ use crate::outbound::delivery::DeliveryAdapter;
 use crate::outbound::webhook::Webhooks;
 use crate::run::Runs;
 use crate::run::cancel::{self, CancelResult};
-use crate::run::lifecycle::parse_column;
 use crate::sessions::Sessions;
 use crate::submit::execution_class::ExecutionClasses;
 use crate::submit::schedule::Schedules;
@@ -281,7 +280,7 @@ impl Runs<'_> {
         let mut ended = self.engine.store().bus().subscribe(ended);
         loop {
             let row = query::run::get(self.engine.store(), namespace, id).await?;
-            if parse_column::<RunStatus>(&row.status)?.is_terminal() {
+            if row.status.is_terminal() {
                 return Ok(row);
             }
             // A wakeup can be lost, and another process sends none.

@@ -18,7 +18,7 @@ use std::sync::Arc;
 use provost_core::command::{InputProvenance, InputTarget, RoutingContext, TaskRequest};
 use provost_core::hash::body_hash;
 use provost_core::id::name::Namespace;
-use provost_core::lifecycle::{InputOutcome, InputState, RequestError};
+use provost_core::lifecycle::{InputKind, InputOutcome, InputState, RequestError};
 use provost_core::scheduling::{InputMode, InputQueueOverride, InputQueueSettings};
 use provost_core::{ContentPart, InputId, Message, MessageId, Role, RunId, TaskId, Timestamp};
 use provost_failpoint::failpoint;
@@ -34,13 +34,7 @@ use crate::error::EngineError;
 pub(crate) use crate::input::receive::{interrupts, receive};
 pub(crate) use crate::input::route::deliver;
 pub(crate) use crate::input::run_ended::run_ended;
-use crate::run::lifecycle::run_state;
 use crate::submit::{IdempotencyRecord, lock_task};
-
-/// Kind of an input that is a message.
-const MESSAGE: &str = "message";
-/// Kind of an input that summarizes dropped messages.
-const SUMMARY: &str = "summary";
 
 /// Message for a task.
 #[derive(Debug, Clone, Default)]
@@ -215,7 +209,7 @@ fn find(
             let row = run::find(tx, namespace.as_str(), id)?;
             let row = row.ok_or_else(|| EngineError::not_found("run", id))?;
             let task = lock_task(tx, namespace, row.task_id)?;
-            let ended = run_state(&row)?.is_terminal();
+            let ended = row.state()?.is_terminal();
             Ok((task, (!ended).then_some(row.id)))
         }
     }
@@ -357,15 +351,15 @@ pub(crate) fn insert(
         task_id: task.id,
         run_id: assignment.run,
         seq,
-        mode: assignment.mode.as_str().to_owned(),
-        kind: MESSAGE.to_owned(),
+        mode: assignment.mode,
+        kind: InputKind::Message,
         message_id,
         provenance: encoded.origin.clone(),
         // The idempotency record contains the hash of the request.
         request_hash: String::new(),
         idem_key: message.key.to_owned(),
-        state: InputState::Pending.as_str().to_owned(),
-        outcome: assignment.outcome.as_str().to_owned(),
+        state: InputState::Pending,
+        outcome: assignment.outcome,
         claimed_epoch: None,
         due: now,
         created: now,
@@ -395,6 +389,6 @@ pub(crate) fn has_begun(run: &run::RunRow) -> bool {
 /// Returns the routing of the message that a run answers.
 pub(crate) fn routing_of_run(tx: &mut Tx<'_>, run: RunId) -> Result<RoutingContext, EngineError> {
     let first = provost_store::table::work::input::first_of_run(tx, run)?;
-    let message = first.iter().find(|row| row.kind != SUMMARY);
+    let message = first.iter().find(|row| row.kind != InputKind::Summary);
     Ok(message.map(MessageOrigin::of).transpose()?.map(|origin| origin.routing).unwrap_or_default())
 }

@@ -35,7 +35,7 @@ pub use approval::ask_user::ask_user;
 pub use attempt::events::UnfinishedTurn;
 pub use attempt::workspace::WorkspaceProbe;
 pub use budget::Budgets;
-pub use budget::{Budget, BudgetPeriod, BudgetScope, BudgetUsage, DurableBudgetLedger};
+pub use budget::{Budget, BudgetUsage, DurableBudgetLedger};
 pub use child::{ChildLimits, child_tools};
 pub use engine::{AgentProvider, Engine};
 pub use error::EngineError;
@@ -56,6 +56,8 @@ pub use outbound::webhook::{
     WebhookDeliveryResult,
 };
 pub use provost_core::command::InputTarget;
+pub use provost_core::scheduling::{MissedRunPolicy, OverlapPolicy};
+pub use provost_core::usage::{BudgetPeriod, BudgetScope};
 pub use provost_store::query::Page;
 pub use run::Runs;
 pub use run::cancel::CancelResult;
@@ -64,7 +66,7 @@ pub use sessions::{CreatedSession, NewSession, Sessions};
 pub use submit::SubmitReceipt;
 pub use submit::execution_class::{ConcurrencyScope, ExecutionClasses};
 pub use submit::schedule::Schedules;
-pub use submit::schedule::{MissedRunPolicy, OverlapPolicy, Schedule, ScheduleSpec, ScheduleState};
+pub use submit::schedule::{Schedule, ScheduleSpec, ScheduleState};
 pub use tasks::Tasks;
 pub use token::Tokens;
 pub use token::{NewToken, Token};

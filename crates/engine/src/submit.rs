@@ -15,6 +15,7 @@ use provost_core::command::TaskRequest;
 use provost_core::execution_policy::ExecutionPolicy;
 use provost_core::id::name::Namespace;
 use provost_core::lifecycle::{InputOutcome, RequestError, TaskState};
+use provost_core::usage::BudgetScope;
 use provost_core::{InputId, RunId, TaskId};
 use provost_failpoint::failpoint;
 use provost_store::table::governance::budget;
@@ -250,8 +251,8 @@ fn task_row(
         agent_revision: revision.revision,
         session_id: session,
         parent_task_id: new.parent.as_ref().map(|parent| parent.task),
-        state: TaskState::accepted(delayed).as_str().to_owned(),
-        queue_mode: command.queue_mode.unwrap_or_default().as_str().to_owned(),
+        state: TaskState::accepted(delayed),
+        queue_mode: command.queue_mode.unwrap_or_default(),
         priority: i64::from(command.priority),
         command: request::stored_command(command)?,
         label: command.label.clone(),
@@ -281,11 +282,11 @@ pub(crate) fn set_budget(
     let Some(cap) = command.budget else { return Ok(()) };
     let row = budget::BudgetRow {
         namespace: task.namespace.clone(),
-        scope: format!("task:{}", task.id),
+        scope: BudgetScope::Task(task.id),
         cap_micros: cap.micros(),
         spent_micros: 0,
         reserved_micros: 0,
-        currency: cap.currency.as_str().to_owned(),
+        currency: cap.currency,
         period: None,
         period_start: None,
     };

@@ -14,7 +14,7 @@ use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::input::follow_up::{self, FollowUpRun};
 use crate::input::{has_begun, next_number};
-use crate::run::lifecycle::{parse_column, set_task_state};
+use crate::run::lifecycle::set_task_state;
 use crate::submit::lock_task;
 
 /// Commands for tasks. See [`Engine::tasks`](crate::Engine::tasks).
@@ -44,7 +44,7 @@ fn archive(tx: &mut Tx<'_>, namespace: &Namespace, id: TaskId) -> Result<TaskRow
     if task.archived.is_some() {
         return Ok(task.into_row());
     }
-    let state: TaskState = parse_column(&task.state)?;
+    let state: TaskState = task.state;
     if !state.can_archive() {
         let from = state.as_str();
         let illegal =
@@ -61,7 +61,7 @@ fn archive(tx: &mut Tx<'_>, namespace: &Namespace, id: TaskId) -> Result<TaskRow
 /// Creates a run with copies of the last run's inputs, and reopens the task. Fails if the task has no message.
 fn retry(tx: &mut Tx<'_>, namespace: &Namespace, id: TaskId) -> Result<RunId, EngineError> {
     let mut task = lock_task(tx, namespace, id)?;
-    let next = parse_column::<TaskState>(&task.state)?.apply(TaskTransition::Retried)?;
+    let next = task.state.apply(TaskTransition::Retried)?;
     let follow_up_context = follow_up::follow_up_context(tx, &task, None)?;
     let last = run::last_of_task(tx, task.id)?;
     let messages_of_run = match &last {
@@ -80,8 +80,8 @@ fn retry(tx: &mut Tx<'_>, namespace: &Namespace, id: TaskId) -> Result<RunId, En
             run_id: None,
             seq,
             idem_key: id.to_string(),
-            state: InputState::Pending.as_str().to_owned(),
-            outcome: InputOutcome::Restarted.as_str().to_owned(),
+            state: InputState::Pending,
+            outcome: InputOutcome::Restarted,
             claimed_epoch: None,
             created: tx.now(),
             updated: tx.now(),
@@ -100,9 +100,10 @@ fn retry(tx: &mut Tx<'_>, namespace: &Namespace, id: TaskId) -> Result<RunId, En
 
 /// Returns the inputs that a run received or would have started with, oldest first, without superseded ones.
 fn messages_of_run(tx: &mut Tx<'_>, run: &RunRow) -> Result<Vec<InputRow>, EngineError> {
-    let counts = |row: &InputRow| match row.state.as_str() {
-        state if state == InputState::Cancelled.as_str() => !has_begun(run),
-        state => state != InputState::Superseded.as_str(),
+    let counts = |row: &InputRow| match row.state {
+        InputState::Cancelled => !has_begun(run),
+        InputState::Superseded => false,
+        InputState::Pending | InputState::Claimed | InputState::Consumed => true,
     };
     Ok(input::of_run(tx, run.id)?.into_iter().filter(counts).collect())
 }

@@ -1,7 +1,7 @@
 //! Explains the state of an approval.
 
 use provost_core::ApprovalRequest;
-use provost_core::lifecycle::{ApprovalKind, ApprovalState, ApprovalTimeoutAction, ApprovalVotes};
+use provost_core::lifecycle::{ApprovalKind, ApprovalState, ApprovalVotes, RunPhase};
 use provost_store::table::governance::approval::ApprovalRow;
 use serde_json::Value;
 
@@ -15,16 +15,16 @@ const GRANT_ACTOR: &str = "grant";
 /// Explains the state of an approval: open, answered, expired or no longer needed.
 pub(super) fn explain(system: &SystemFacts, facts: &ApprovalFacts) -> ExplanationBuilder {
     let approval = &facts.approval;
-    let explanation = match approval.state.parse() {
-        Ok(ApprovalState::Pending) | Err(_) => open(system, approval),
-        Ok(ApprovalState::Cancelled) => no_longer_needed(facts),
-        Ok(ApprovalState::Expired) => expired(approval),
-        Ok(state @ (ApprovalState::Approved | ApprovalState::Denied | ApprovalState::Answered)) => {
+    let explanation = match approval.state {
+        ApprovalState::Pending => open(system, approval),
+        ApprovalState::Cancelled => no_longer_needed(facts),
+        ApprovalState::Expired => expired(approval),
+        state @ (ApprovalState::Approved | ApprovalState::Denied | ApprovalState::Answered) => {
             answered(approval, state)
         }
     };
     explanation
-        .with_evidence("kind", &approval.kind)
+        .with_evidence("kind", approval.kind)
         .with_evidence_opt("decided", approval.decided.map(|at| timestamp(system.now, at)))
         .with_related(approval.run_id)
         .with_next_step(next::explain(approval.run_id))
@@ -35,24 +35,20 @@ fn request_text(approval: &ApprovalRow) -> String {
     let request = serde_json::from_str::<ApprovalRequest>(&approval.request).ok();
     let hint = request.as_ref().and_then(|request| request.hint.as_deref());
     let tool = request.as_ref().map_or("a tool", |request| request.call.name.as_str());
-    match approval.kind.parse() {
-        Ok(ApprovalKind::Start) => "may it start?".to_owned(),
-        Ok(ApprovalKind::EffectUnknown) => format!("may `{tool}` run again after an interruption?"),
-        Ok(ApprovalKind::Question) => error_detail(hint),
-        Ok(ApprovalKind::BudgetRaise) => "may it spend more?".to_owned(),
-        Ok(ApprovalKind::Plan) => "may it carry out its plan?".to_owned(),
-        Ok(ApprovalKind::Tool) | Err(_) => format!("may `{tool}` run?"),
+    match approval.kind {
+        ApprovalKind::Start => "may it start?".to_owned(),
+        ApprovalKind::EffectUnknown => format!("may `{tool}` run again after an interruption?"),
+        ApprovalKind::Question => error_detail(hint),
+        ApprovalKind::BudgetRaise => "may it spend more?".to_owned(),
+        ApprovalKind::Plan => "may it carry out its plan?".to_owned(),
+        ApprovalKind::Tool => format!("may `{tool}` run?"),
     }
 }
 
 /// Returns the effect of an expiry, as a clause.
 pub(super) fn expiry_effect(approval: &ApprovalRow) -> &'static str {
-    let yes = approval
-        .fallback
-        .parse::<ApprovalTimeoutAction>()
-        .is_ok_and(|fallback| fallback.allows(false));
-    match (approval.kind.parse::<ApprovalKind>(), yes) {
-        (Ok(ApprovalKind::Question), _) => "the agent continues without an answer",
+    match (approval.kind, approval.fallback.allows(/*on_list*/ false)) {
+        (ApprovalKind::Question, _) => "the agent continues without an answer",
         (_, true) => "it counts as approved",
         (_, false) => "it counts as denied",
     }
@@ -92,8 +88,8 @@ fn open(system: &SystemFacts, approval: &ApprovalRow) -> ExplanationBuilder {
         .with_evidence("expires", timestamp(now, approval.expires))
         .with_evidence("without an answer", expiry_effect(approval))
         .with_evidence("plan", error_detail(Some(&approval.plan)));
-    match approval.kind.parse() {
-        Ok(ApprovalKind::Question) => explanation
+    match approval.kind {
+        ApprovalKind::Question => explanation
             .with_next_step(next::answer_text(run))
             .with_next_step(next::deny(approval.id)),
         _ => explanation
@@ -175,14 +171,14 @@ fn expired(approval: &ApprovalRow) -> ExplanationBuilder {
         expiry_effect(approval)
     );
     ExplanationBuilder::new(Cause::ApprovalExpired, sentence)
-        .with_evidence("fallback", &approval.fallback)
+        .with_evidence("fallback", approval.fallback)
 }
 
 /// Explains an approval whose run has ended, continued or was removed.
 fn no_longer_needed(facts: &ApprovalFacts) -> ExplanationBuilder {
     let approval = &facts.approval;
     let why = match &facts.run {
-        Some(run) if run.phase == "done" => format!("has ended ({})", run.status),
+        Some(run) if run.phase == RunPhase::Done => format!("has ended ({})", run.status),
         Some(_) => "continues with a newer message".to_owned(),
         None => "was removed".to_owned(),
     };

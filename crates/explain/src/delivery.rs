@@ -10,10 +10,10 @@ use provost_store::query::explain_facts::{DeliveryFacts, SystemFacts};
 /// Explains the state of a delivery: pending, sending, or settled.
 pub(super) fn explain(system: &SystemFacts, facts: &DeliveryFacts) -> ExplanationBuilder {
     let row = &facts.delivery;
-    let explanation = match row.state.parse() {
-        Ok(DeliveryState::Sending) => sending(system, row),
-        Ok(DeliveryState::Pending) | Err(_) => pending(system, row),
-        Ok(state) => settled(row, state),
+    let explanation = match row.state {
+        DeliveryState::Sending => sending(system, row),
+        DeliveryState::Pending => pending(system, row),
+        state => settled(row, state),
     };
     explanation
         .with_evidence("channel", &row.channel)

@@ -3,7 +3,7 @@
 
 mod clock;
 
-use provost_core::lifecycle::{RunStatus, TaskState};
+use provost_core::lifecycle::{DeliveryState, RunStatus, TaskState};
 use provost_core::recovery::OutcomeCode;
 use provost_store::table::governance::approval::ApprovalRow;
 use serde_json::Value;
@@ -30,21 +30,20 @@ const REPLACED_DETAILS: [&str; 2] =
 /// Explains why a run ended: by its timeout, by its outcome code, or without one.
 pub(super) fn explain(system: &SystemFacts, facts: &RunFacts) -> ExplanationBuilder {
     let run = &facts.run;
-    let code = run.outcome_code.as_deref().and_then(|code| code.parse::<OutcomeCode>().ok());
-    let explanation = match (run.status.parse(), code) {
-        (Ok(RunStatus::Ok), _) => ok(facts),
+    let explanation = match (run.status, run.outcome_code) {
+        (RunStatus::Ok, _) => ok(facts),
         (_, Some(code)) => clock::explain(facts, code).unwrap_or_else(|| by_code(facts, code)),
         (_, None) => without_code(facts),
     };
     let explanation = explanation
-        .with_evidence_opt("code", run.outcome_code.as_deref())
+        .with_evidence_opt("code", run.outcome_code)
         .with_evidence_opt("detail", run.detail.as_deref().map(|detail| error_detail(Some(detail))))
         .with_evidence_opt("ended", run.ended.map(|at| timestamp(system.now, at)))
         .with_evidence("attempts", run.attempt_no)
         .with_next_step(next::steps(run.id));
     // Only the last run of a task can be continued: a retry after a failure, a new message after a cancellation.
     let last = facts.task.as_ref().filter(|task| task.current_run_id == Some(run.id));
-    match last.and_then(|task| task.state.parse().ok()) {
+    match last.map(|task| task.state) {
         Some(TaskState::Error | TaskState::Dropped) => {
             explanation.with_next_step(next::retry(run.task_id))
         }
@@ -76,8 +75,8 @@ fn ok(facts: &RunFacts) -> ExplanationBuilder {
                 .with_evidence("used", part("used"))
         }
     };
-    let waits = |state: &str| !matches!(state, "delivered" | "dismissed");
-    facts.deliveries.iter().filter(|row| waits(&row.state)).fold(explanation, |explanation, row| {
+    let waits = |state| !matches!(state, DeliveryState::Delivered | DeliveryState::Dismissed);
+    facts.deliveries.iter().filter(|row| waits(row.state)).fold(explanation, |explanation, row| {
         let explanation =
             explanation.with_evidence("undelivered response", format!("{}: {}", row.id, row.state));
         explanation.with_related(row.id).with_next_step(next::explain(row.id))
@@ -198,7 +197,7 @@ fn tool(facts: &RunFacts, code: OutcomeCode) -> ExplanationBuilder {
     };
     ExplanationBuilder::new(cause, sentence)
         .with_evidence_opt("step", step.map(|step| step.step))
-        .with_evidence_opt("effect class", step.and_then(|step| step.effect_class.as_deref()))
+        .with_evidence_opt("effect class", step.and_then(|step| step.effect_class))
         .with_evidence_opt("tries", step.map(|step| step.tries))
 }
 
@@ -260,10 +259,10 @@ fn budget(facts: &RunFacts) -> ExplanationBuilder {
     facts.budgets.iter().fold(
         ExplanationBuilder::new(Cause::EndedBudget, sentence),
         |explanation, row| {
-            let spent = money(row.spent_micros, &row.currency);
+            let spent = money(row.spent_micros, row.currency.as_str());
             explanation.with_evidence(
                 &format!("budget of {}", row.scope),
-                format!("{spent} of {} spent", money(row.cap_micros, &row.currency)),
+                format!("{spent} of {} spent", money(row.cap_micros, row.currency.as_str())),
             )
         },
     )
@@ -301,10 +300,9 @@ fn approval_not_given(facts: &RunFacts, code: OutcomeCode) -> ExplanationBuilder
 /// Explains a run without an outcome code.
 fn without_code(facts: &RunFacts) -> ExplanationBuilder {
     let run = &facts.run;
-    let code = run.outcome_code.as_deref().unwrap_or("no code");
     let sentence = format!(
-        "{} ended with status `{}` and {code}, which this version does not recognize: its row was changed manually or by another program.",
+        "{} ended with status `{}` and no code: its row was changed manually or by another program.",
         run.id, run.status
     );
-    ExplanationBuilder::new(Cause::EndedWithoutCode, sentence).with_evidence("status", &run.status)
+    ExplanationBuilder::new(Cause::EndedWithoutCode, sentence).with_evidence("status", run.status)
 }

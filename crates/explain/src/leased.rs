@@ -1,6 +1,6 @@
 //! Explains the current activity of a leased run, or why it makes no progress.
 
-use provost_core::lifecycle::StepKind;
+use provost_core::lifecycle::{StepKind, StepState};
 use provost_core::recovery::OutcomeCode;
 use provost_core::{RunId, Timestamp, WorkerId};
 use provost_store::table::work::run_step::RunStepRow;
@@ -64,8 +64,7 @@ fn lost(system: &SystemFacts, facts: &RunFacts) -> Option<ExplanationBuilder> {
 fn stopping(system: &SystemFacts, facts: &RunFacts) -> Option<ExplanationBuilder> {
     let (run, now) = (&facts.run, system.now);
     if let Some(requested) = run.cancel_requested {
-        let code = run.cancel_code.as_deref().and_then(|code| code.parse().ok());
-        let who = match code {
+        let who = match run.cancel_code {
             Some(OutcomeCode::DeadlineExceeded) => "its deadline passed",
             Some(OutcomeCode::CancelledByParent) => "its parent run ended",
             Some(OutcomeCode::CancelledByInterrupt) => "a newer message replaces it",
@@ -119,9 +118,9 @@ fn stopping(system: &SystemFacts, facts: &RunFacts) -> Option<ExplanationBuilder
 fn step_in_flight(system: &SystemFacts, facts: &RunFacts) -> Option<ExplanationBuilder> {
     let started: Vec<&RunStepRow> =
         facts.open.iter().filter(|step| step.epoch == facts.run.epoch).collect();
-    let of = |kind: StepKind| started.iter().filter(move |step| step.kind == kind.as_str());
+    let of = |kind: StepKind| started.iter().filter(move |step| step.kind == kind);
     let tools = of(StepKind::ToolCall).count() as u64;
-    if let Some(step) = of(StepKind::ToolCall).find(|step| step.state == "started") {
+    if let Some(step) = of(StepKind::ToolCall).find(|step| step.state == StepState::Started) {
         return Some(tool(system, facts, step, tools));
     }
     let run = &facts.run;
@@ -162,7 +161,7 @@ fn tool(
         step.tries,
     );
     in_flight(Cause::ToolRunning, sentence, system, facts.run.id, step)
-        .with_evidence_opt("effect class", step.effect_class.as_deref())
+        .with_evidence_opt("effect class", step.effect_class)
         .with_next_step(next::cancel(facts.run.id))
 }
 

@@ -1,7 +1,7 @@
 //! Explains why a run is parked.
 
 use provost_core::ApprovalRequest;
-use provost_core::lifecycle::{ApprovalKind, WaitReason};
+use provost_core::lifecycle::{ApprovalKind, RunPhase, WaitReason};
 use provost_core::recovery::OutcomeCode;
 use provost_store::table::governance::approval::ApprovalRow;
 
@@ -30,8 +30,7 @@ pub(super) fn explain(system: &SystemFacts, facts: &RunFacts) -> ExplanationBuil
             explanation
         };
     }
-    let why = run.parked_for.as_deref().and_then(|why| why.parse().ok());
-    let explanation = match why {
+    let explanation = match run.parked_for {
         Some(WaitReason::Operator) => operator(facts),
         _ => waits(system, facts),
     };
@@ -53,9 +52,10 @@ fn waits(system: &SystemFacts, facts: &RunFacts) -> ExplanationBuilder {
             .iter()
             .fold(explanation, |explanation, approval| explanation.with_related(approval.id));
     }
-    let mut live: Vec<_> = facts.children.iter().filter(|child| child.phase != "done").collect();
+    let mut live: Vec<_> =
+        facts.children.iter().filter(|child| child.phase != RunPhase::Done).collect();
     if live.is_empty() {
-        let why = facts.run.parked_for.as_deref().unwrap_or("nothing");
+        let why = facts.run.parked_for.map_or("nothing", WaitReason::as_str);
         let sentence = format!(
             "{} is parked for {why}, but it has no open approval and awaits no active run: nothing would wake it.",
             facts.run.id
@@ -94,7 +94,7 @@ fn open_approval(
     approval: &ApprovalRow,
 ) -> ExplanationBuilder {
     let (run, now) = (&facts.run, system.now);
-    let (id, kind) = (approval.id, approval.kind.parse().ok());
+    let (id, kind) = (approval.id, approval.kind);
     let request = serde_json::from_str::<ApprovalRequest>(&approval.request).ok();
     let tool = request.as_ref().map_or("a tool", |request| request.call.name.as_str());
     let hint = request.as_ref().and_then(|request| request.hint.as_deref());
@@ -107,31 +107,29 @@ fn open_approval(
                 distance(now, approval.expires)
             ),
         ),
-        Some(ApprovalKind::Start) => {
+        ApprovalKind::Start => {
             (Cause::ParkedStart, format!("needs approval before it starts ({id})"))
         }
-        Some(ApprovalKind::Tool) | None => {
+        ApprovalKind::Tool => {
             let missing =
                 ballot.iter().map(|ballot| format!(", and {}", super::approval::missing(ballot)));
             let missing: String = missing.collect();
             (Cause::ParkedTool, format!("needs approval for its call of `{tool}` ({id}){missing}"))
         }
-        Some(ApprovalKind::EffectUnknown) => (
+        ApprovalKind::EffectUnknown => (
             Cause::ParkedEffect,
             format!(
                 "was interrupted while `{tool}` ran, and a user must decide whether to run it again ({id})"
             ),
         ),
-        Some(ApprovalKind::Question) => {
+        ApprovalKind::Question => {
             (Cause::ParkedQuestion, format!("waits for an answer to {id}: {}", error_detail(hint)))
         }
-        Some(ApprovalKind::BudgetRaise) => (
+        ApprovalKind::BudgetRaise => (
             Cause::ParkedBudget,
             format!("has spent its budget and needs an increase ({id}): {}", budget(facts)),
         ),
-        Some(ApprovalKind::Plan) => {
-            (Cause::ParkedPlan, format!("needs approval for its plan ({id})"))
-        }
+        ApprovalKind::Plan => (Cause::ParkedPlan, format!("needs approval for its plan ({id})")),
     };
     let ends = match cause {
         Cause::ParkedOverdue => String::new(),
@@ -160,7 +158,7 @@ fn budget(facts: &RunFacts) -> String {
     let Some(row) = facts.budgets.iter().min_by_key(left) else {
         return "its budget was removed".to_owned();
     };
-    let money = |micros| money(micros, &row.currency);
+    let money = |micros| money(micros, row.currency.as_str());
     format!(
         "{} of {} is left in the budget of {}",
         money(left(&row)),
@@ -173,8 +171,8 @@ fn budget(facts: &RunFacts) -> String {
 fn operator(facts: &RunFacts) -> ExplanationBuilder {
     let run = &facts.run;
     let detail = error_detail(run.detail.as_deref());
-    let code = run.outcome_code.as_deref().unwrap_or("no code");
-    let (cause, sentence) = match code == OutcomeCode::CrashLoop.as_str() {
+    let code = run.outcome_code.map_or("no code", OutcomeCode::as_str);
+    let (cause, sentence) = match run.outcome_code == Some(OutcomeCode::CrashLoop) {
         true => (
             Cause::ParkedCrashLoop,
             format!(

@@ -5,7 +5,7 @@ mod admission;
 use std::time::Duration;
 
 use provost_core::Timestamp;
-use provost_core::lifecycle::InputOutcome;
+use provost_core::lifecycle::{InputOutcome, RunPhase};
 use provost_core::recovery::OutcomeCode;
 
 use super::builder::{ExplanationBuilder, count, distance, error_detail, span, timestamp};
@@ -70,7 +70,7 @@ fn before_start_time(system: &SystemFacts, facts: &RunFacts) -> Option<Explanati
     }
     let explanation = match &facts.attempt {
         None => never_attempted(facts, now, at),
-        Some(last) => match last.outcome_code.as_deref().and_then(|code| code.parse().ok()) {
+        Some(last) => match last.outcome_code {
             Some(code) => after_failed_attempt(facts, code, now),
             None => {
                 let sentence = format!(
@@ -106,8 +106,7 @@ fn deferred(facts: &RunFacts) -> ExplanationBuilder {
 /// Explains a run without an attempt.
 fn never_attempted(facts: &RunFacts, now: Timestamp, at: Timestamp) -> ExplanationBuilder {
     let (run, unread) = (&facts.run, &facts.unread);
-    let collected = InputOutcome::Collected.as_str();
-    if !unread.is_empty() && unread.iter().all(|row| row.outcome == collected) {
+    if !unread.is_empty() && unread.iter().all(|row| row.outcome == InputOutcome::Collected) {
         let sentence = format!(
             "{} collects messages and starts {} unless another one arrives; it has {} so far.",
             run.id,
@@ -163,8 +162,8 @@ fn session_unavailable(system: &SystemFacts, facts: &RunFacts) -> Option<Explana
     let session = &run.session_id;
     if let Some(holder) = &facts.holder {
         let (other, state) = (holder.run.id, holder.state());
-        let (cause, sentence) = match holder.run.phase.as_str() {
-            "leased" => (
+        let (cause, sentence) = match holder.run.phase {
+            RunPhase::Leased => (
                 Cause::SessionBusy,
                 format!(
                     "{} waits for {other}, which is active in the same session `{session}`.",

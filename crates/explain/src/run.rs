@@ -1,6 +1,6 @@
 //! Explains why a run waits, its current activity, or how it ended.
 
-use provost_core::lifecycle::RunPhase;
+use provost_core::lifecycle::{RunPhase, WaitReason};
 
 use super::builder::ExplanationBuilder;
 use super::{Cause, ended, leased, next, parked, queued};
@@ -26,15 +26,15 @@ pub(super) fn explain(system: &SystemFacts, facts: &RunFacts) -> ExplanationBuil
 /// Explains a run whose row has no valid state.
 fn no_state(facts: &RunFacts) -> ExplanationBuilder {
     let run = &facts.run;
-    let why = run.parked_for.as_deref().unwrap_or("nothing");
+    let why = run.parked_for.map_or("nothing", WaitReason::as_str);
     let sentence = format!(
         "{} has status `{}`, phase `{}` and wait reason {why}, an invalid combination: its row was changed manually or by \
          another program.",
         run.id, run.status, run.phase,
     );
     ExplanationBuilder::new(Cause::NoState, sentence)
-        .with_evidence("status", &run.status)
-        .with_evidence("phase", &run.phase)
+        .with_evidence("status", run.status)
+        .with_evidence("phase", run.phase)
         .with_evidence("holds its session", run.holds_session)
         .with_next_step(next::steps(run.id))
 }

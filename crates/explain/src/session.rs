@@ -2,6 +2,7 @@
 
 use super::builder::{ExplanationBuilder, count, timestamp};
 use super::{Cause, next, run};
+use provost_core::lifecycle::RunPhase;
 use provost_store::query::explain_facts::{SessionFacts, SystemFacts};
 
 /// Explains the state of a session: held, queued, or free.
@@ -30,11 +31,11 @@ fn held(system: &SystemFacts, facts: &SessionFacts) -> Option<ExplanationBuilder
         0 => String::new(),
         queued => format!(" and {} behind it", count(queued, "run waits", "runs wait")),
     };
-    let (cause, sentence) = match (holder.run.phase.as_str(), unread) {
-        ("leased", 0) => {
+    let (cause, sentence) = match (holder.run.phase, unread) {
+        (RunPhase::Leased, 0) => {
             (Cause::SessionWorking, format!("{other} is active in the session `{id}`{waiting}."))
         }
-        ("leased", _) => (
+        (RunPhase::Leased, _) => (
             Cause::SessionUnread,
             format!(
                 "{other} is active in the session `{id}` and will read {} at its next boundary{waiting}.",

@@ -21,8 +21,7 @@ pub(super) fn explain(system: &SystemFacts, facts: &TaskFacts) -> ExplanationBui
             .with_evidence("archived", timestamp(system.now, at));
         return with_run(system, explanation, facts.run.as_ref());
     }
-    let state = task.state.parse();
-    if state == Ok(TaskState::Dropped) {
+    if task.state == TaskState::Dropped {
         let why = task.drop_reason.as_deref().unwrap_or("no reason was recorded");
         let sentence = format!("{} was dropped before it finished: {why}.", task.id);
         let explanation =
@@ -39,7 +38,7 @@ pub(super) fn explain(system: &SystemFacts, facts: &TaskFacts) -> ExplanationBui
             .with_evidence("runs", task.run_count)
             .with_next_step(next::session(&task.session_id));
     };
-    if state == Ok(TaskState::Done) {
+    if task.state == TaskState::Done {
         let sentence = format!(
             "{} is done: {} finished {}.",
             task.id,
@@ -49,7 +48,7 @@ pub(super) fn explain(system: &SystemFacts, facts: &TaskFacts) -> ExplanationBui
         return with_run(system, ExplanationBuilder::new(Cause::TaskDone, sentence), Some(current));
     }
     let at = current.run.not_before;
-    if state == Ok(TaskState::Sleeping) && at > system.now {
+    if task.state == TaskState::Sleeping && at > system.now {
         let sentence = format!("{} is scheduled to start {}.", task.id, distance(system.now, at));
         let explanation = ExplanationBuilder::new(Cause::TaskSleeping, sentence)
             .with_evidence("start time", timestamp(system.now, at));

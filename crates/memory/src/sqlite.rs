@@ -187,9 +187,9 @@ impl From<StoreError> for MemoryError {
         match error {
             StoreError::Busy { detail } => Self::Busy(detail),
             StoreError::Corrupt { detail } => Self::CorruptFile(detail),
-            StoreError::NotADatabase { .. } | StoreError::SchemaTooNew { .. } => {
-                Self::CorruptFile(error.to_string())
-            }
+            StoreError::NotADatabase { .. }
+            | StoreError::SchemaTooNew { .. }
+            | StoreError::Unreadable { .. } => Self::CorruptFile(error.to_string()),
             StoreError::DiskFull { .. }
             | StoreError::ReadOnly { .. }
             | StoreError::Io { .. }

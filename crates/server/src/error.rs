@@ -6,6 +6,7 @@ use provost_api::Problem;
 use provost_core::ErrorKind;
 use provost_core::lifecycle::RequestError;
 use provost_engine::EngineError;
+use provost_store::StoreError;
 use provost_store::query::QueryError;
 
 /// Error of an operation. The middleware serializes the problem, because it adds the id of the request.
@@ -69,7 +70,9 @@ pub(crate) fn from_engine(error: EngineError) -> Problem {
         EngineError::Request(RequestError::RevisionConflict { .. }) => {
             Problem::from(error.info()).status(412)
         }
-        EngineError::Bug(_) | EngineError::Unreadable(_) => internal(&error),
+        EngineError::Bug(_)
+        | EngineError::Unreadable(_)
+        | EngineError::Store(StoreError::Unreadable { .. }) => internal(&error),
         error => error.info().into(),
     }
 }

@@ -35,6 +35,21 @@ pub enum StoreError {
         /// The message of the database.
         detail: String,
     },
+    /// A stored value has no meaning for this program. A newer program or a person wrote it.
+    #[error(
+        "column `{column}` of table `{table}` {problem} (row with {row}): use the newest program that has opened this \
+         database, or correct the value"
+    )]
+    Unreadable {
+        /// Name of the table.
+        table: &'static str,
+        /// Name of the column.
+        column: &'static str,
+        /// The first columns of the row, which identify it.
+        row: String,
+        /// Description of the value.
+        problem: String,
+    },
     /// A newer program has migrated the schema.
     #[error(
         "the database has schema version {found} and this program knows versions up to {known}; \
@@ -145,6 +160,7 @@ impl StoreError {
             Self::Busy { .. } => "store_busy",
             Self::DiskFull { .. } => "store_full",
             Self::Corrupt { .. } => "store_damaged",
+            Self::Unreadable { .. } => "unreadable",
             Self::SchemaTooNew { .. } => "store_newer_schema",
             Self::TableTaken { .. } => "store_table_taken",
             Self::Locked { .. } => "store_locked",
@@ -164,7 +180,7 @@ impl StoreError {
             Self::Busy { .. } | Self::DiskFull { .. } | Self::Io { .. } | Self::Closed => {
                 ErrorKind::Unavailable
             }
-            Self::Corrupt { .. } => ErrorKind::Malformed,
+            Self::Corrupt { .. } | Self::Unreadable { .. } => ErrorKind::Malformed,
             Self::SchemaTooNew { .. } | Self::NotADatabase { .. } => ErrorKind::Invalid,
             Self::TableTaken { .. }
             | Self::Locked { .. }

@@ -23,16 +23,5 @@ pub mod step;
 pub mod task;
 pub mod task_log;
 
-use std::fmt::Display;
-use std::str::FromStr;
-
 pub use error::QueryError;
 pub use page::Page;
-
-/// Parses a stored name of a closed set. An unknown name, which a newer program or a person wrote, is an error.
-pub fn parse<T: FromStr>(text: &str) -> Result<T, QueryError>
-where
-    T::Err: Display,
-{
-    text.parse().map_err(|error: T::Err| QueryError::Unreadable(error.to_string()))
-}

@@ -1,6 +1,7 @@
 //! The tables as row structs, and small functions over [`Tx`](crate::Tx) that read and change rows.
 //!
-//! Each file holds one table. States and policies are plain text here; the layers above interpret them.
+//! Each file holds one table. States, kinds and modes decode into the enums of [`provost_core`]; an unknown value is
+//! [`StoreError::Unreadable`](crate::StoreError::Unreadable).
 
 /// The column name of a field: the field's name, or the literal after `as`.
 macro_rules! column {
@@ -61,7 +62,8 @@ macro_rules! table {
 
         impl $crate::FromRow for $name {
             fn from_row(row: &mut $crate::Row<'_>) -> Result<Self, $crate::StoreError> {
-                Ok(Self { $( $field: row.take()?, )+ })
+                let table = row.of_table($table, Self::COLUMNS);
+                Ok(Self { $( $field: row.take_of(table)?, )+ })
             }
         }
 

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use provost_agent::Agent;
 use provost_core::id::name::Namespace;
+use provost_core::lifecycle::RunPhase;
 use provost_core::scheduling::ExecutionClassKey;
 use provost_engine::{AgentRevision, Engine, EngineError, Lease, Worker};
 use provost_model::{ScriptedModel, text};
@@ -69,7 +70,7 @@ fn agent_that_hangs() -> Result<Agent> {
 /// Stores one queued run and its copies.
 pub(super) async fn fill(dir: &Path, count: usize) -> Result<()> {
     let engine = super::open_engine(dir, agent_that_hangs()?).await?;
-    let original = super::original(&engine, "queued").await?;
+    let original = super::original(&engine, RunPhase::Queued).await?;
     original.multiply(engine.store(), count.saturating_sub(1)).await?;
     super::close(engine.store()).await
 }

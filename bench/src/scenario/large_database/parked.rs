@@ -6,6 +6,7 @@ use std::time::Duration;
 use provost_agent::Agent;
 use provost_core::Role;
 use provost_core::command::TaskRequest;
+use provost_core::lifecycle::RunPhase;
 use provost_model::{ScriptedModel, call, text};
 use provost_tool::RequiresApproval;
 use serde_json::json;
@@ -55,7 +56,7 @@ pub(super) async fn fill(dir: &Path, count: usize) -> Result<()> {
     let agent = Agent::builder("adder", model).tool(tool).build()?;
     let engine = super::open_engine(dir, agent).await?;
     let worker = engine.start().await?;
-    let original = super::original(&engine, "parked").await?;
+    let original = super::original(&engine, RunPhase::Parked).await?;
     worker.stop(Duration::ZERO).await;
     original.multiply(engine.store(), count.saturating_sub(1)).await?;
     super::close(engine.store()).await

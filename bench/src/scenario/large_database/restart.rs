@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use provost_agent::Agent;
 use provost_core::command::TaskRequest;
 use provost_core::id::name::Namespace;
+use provost_core::lifecycle::RunPhase;
 use provost_core::{Limits, Role};
 use provost_engine::{AgentRevision, EngineError, Lease};
 use provost_model::{ScriptedModel, call, text};
@@ -64,7 +65,7 @@ pub(super) async fn fill(dir: &Path, events: usize) -> Result<()> {
         .build()?;
     let engine = engine::open(dir, 1, engine::always(agent)).await?;
     let worker = engine.start().await?;
-    let original = super::original(&engine, "done").await?;
+    let original = super::original(&engine, RunPhase::Done).await?;
     let copies = events / original.event_count().max(1);
     original.multiply(engine.store(), copies).await?;
     let namespace = Namespace::default();

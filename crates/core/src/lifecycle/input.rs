@@ -20,6 +20,18 @@ string_enum! {
 }
 
 string_enum! {
+    /// Kind of an input.
+    InputKind, "an input kind" {
+        /// A message of a user or a program.
+        Message = "message",
+        /// A summary of inputs that were dropped because the queue was full.
+        Summary = "summary",
+        /// The result of a child run.
+        ChildResult = "child_result",
+    }
+}
+
+string_enum! {
     /// Transition that removes an input from the queue unanswered.
     InputTransition, "an input event" {
         /// A newer message replaces it, or the queue is full.

@@ -68,6 +68,16 @@ string_enum! {
     }
 }
 
+string_enum! {
+    /// The dependencies that must have ended before a join is complete.
+    JoinMode, "a join mode" {
+        /// All of them.
+        All = "all",
+        /// Any of them.
+        Any = "any",
+    }
+}
+
 impl WaitReason {
     /// Returns true if the run keeps its session while it waits.
     ///

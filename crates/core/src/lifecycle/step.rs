@@ -52,6 +52,13 @@ string_enum! {
     }
 }
 
+impl StepState {
+    /// Returns true if the step has no outcome yet.
+    pub const fn is_open(self) -> bool {
+        matches!(self, Self::Planned | Self::Started | Self::Unknown)
+    }
+}
+
 impl StepKind {
     /// Returns the fixed effect class of this kind of step, or `None` if the tool or the channel determines it.
     pub const fn own_class(self) -> Option<EffectClass> {

@@ -4,10 +4,11 @@ use provost_agent::run::JournalEntry;
 use provost_core::durable::{ApprovalDecided, DurableEvent};
 use provost_core::id::name::Namespace;
 use provost_core::lifecycle::{
-    ApprovalKind, ApprovalResult, ApprovalTimeoutAction, ApprovalTransition, GrantScope,
-    RequestError, RunTransition, TaskTransition,
+    ApprovalKind, ApprovalResult, ApprovalTransition, GrantScope, RequestError, RunPhase,
+    RunTransition, TaskTransition,
 };
 use provost_core::recovery::OutcomeCode;
+use provost_core::scheduling::TimerKind;
 use provost_core::usage::limits::{COMMAND_FIELD_BYTES_MAX, COMMAND_TEXT_BYTES_MAX};
 use provost_core::{ApprovalDecision, ApprovalId, ApprovalRequest, ToolResult};
 use provost_failpoint::failpoint;
@@ -19,14 +20,14 @@ use provost_store::table::work::{run_join, task};
 use provost_store::{Locked, Tx, Wakeup};
 use serde_json::{Value, json};
 
-use super::{ApprovalAnswer, ApprovalReceipt, EXPIRY, append_while_parked, grant, vote};
+use super::{ApprovalAnswer, ApprovalReceipt, append_while_parked, grant, vote};
 use crate::approval::ask_user;
 use crate::approval::request::reject_grant;
 use crate::child;
 use crate::error::EngineError;
 use crate::run::end::{self, RunEnd};
 use crate::run::event;
-use crate::run::lifecycle::{parse_column, transition_run, transition_task};
+use crate::run::lifecycle::{transition_run, transition_task};
 use crate::submit::queue;
 
 /// The result of a call with an unknown outcome that a user decided not to repeat.
@@ -87,7 +88,7 @@ pub(crate) fn answer_text(
     by: &str,
 ) -> Result<bool, EngineError> {
     for row in approval::lock_open_of_run(tx, run.id)? {
-        if parse_column::<ApprovalKind>(&row.kind)? == ApprovalKind::Question {
+        if row.kind == ApprovalKind::Question {
             return Ok(
                 apply_answer(tx, row, &ApprovalAnswer::Text(text.to_owned()), by)?.is_recorded
             );
@@ -111,14 +112,14 @@ pub(super) fn apply_answer(
     answer: &ApprovalAnswer,
     by: &str,
 ) -> Result<ApprovalReceipt, EngineError> {
-    let kind: ApprovalKind = parse_column(&row.kind)?;
+    let kind: ApprovalKind = row.kind;
     let event = match answer {
         ApprovalAnswer::Approve(_) => ApprovalTransition::Approve,
         ApprovalAnswer::Deny(_) => ApprovalTransition::Deny,
         ApprovalAnswer::Text(_) => ApprovalTransition::Answer,
         ApprovalAnswer::Expired => ApprovalTransition::Expire,
     };
-    let state = match kind.resolve(parse_column(&row.state)?, event)? {
+    let state = match kind.resolve(row.state, event)? {
         ApprovalResult::AlreadyDecided(state) => {
             return Ok(ApprovalReceipt {
                 id: row.id,
@@ -135,12 +136,12 @@ pub(super) fn apply_answer(
         return Err(reject_grant(kind));
     }
     let decision = decision(answer, &row)?;
-    row.state = state.as_str().to_owned();
+    row.state = state;
     row.decision = Some(stored_form(answer, &decision).to_string());
     row.decided_by = Some(by.to_owned());
     row.decided = Some(tx.now());
     row.save(tx)?;
-    timer::clear(tx, EXPIRY, &row.id.to_string())?;
+    timer::clear(tx, TimerKind::ApprovalExpiry, &row.id.to_string())?;
     apply_effect(tx, &row, kind, answer, &decision)?;
     failpoint!("approval.before_commit");
     Ok(ApprovalReceipt { id: row.id, state, is_recorded: true, by: row.decided_by.clone() })
@@ -155,10 +156,7 @@ fn decision(answer: &ApprovalAnswer, row: &ApprovalRow) -> Result<ApprovalDecisi
         },
         ApprovalAnswer::Text(_) => ApprovalDecision::Approve,
         ApprovalAnswer::Deny(reason) => ApprovalDecision::Deny { reason: reason.clone() },
-        ApprovalAnswer::Expired
-            if parse_column::<ApprovalTimeoutAction>(&row.fallback)?
-                .allows(/*on_list*/ false) =>
-        {
+        ApprovalAnswer::Expired if row.fallback.allows(/*on_list*/ false) => {
             ApprovalDecision::Approve
         }
         ApprovalAnswer::Expired => ApprovalDecision::Deny { reason: EXPIRED_REASON.to_owned() },
@@ -200,7 +198,7 @@ fn apply_effect(
     if let ApprovalAnswer::Approve(grant_scope) = answer {
         grant::store(tx, &run, row, *grant_scope, by)?;
     }
-    if run.phase != "parked" || run.cancel_requested.is_some() {
+    if run.phase != RunPhase::Parked || run.cancel_requested.is_some() {
         // The decision is recorded, but the run no longer waits for it.
         return Ok(());
     }

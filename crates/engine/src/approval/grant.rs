@@ -9,7 +9,6 @@ use provost_store::table::work::run::RunRow;
 
 use super::plan::call_key;
 use crate::error::EngineError;
-use crate::run::lifecycle::policy;
 
 /// Returns true if a standing approval covers the call and the policy of the run accepts standing approvals.
 pub(super) fn is_granted(
@@ -18,7 +17,7 @@ pub(super) fn is_granted(
     request: &ApprovalRequest,
 ) -> Result<bool, EngineError> {
     // Which grant it is does not matter for the policy; `once` is never stored.
-    if !GrantScope::Always.covers_later_calls(policy(run)?.ask) {
+    if !GrantScope::Always.covers_later_calls(run.execution_policy()?.ask) {
         return Ok(false);
     }
     let scopes =

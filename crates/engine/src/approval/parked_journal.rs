@@ -35,7 +35,7 @@ pub(crate) fn append_while_parked(
     let commit = journal::CommitStep {
         run: run.id,
         step,
-        kind: encoded.kind.as_str(),
+        kind: encoded.kind,
         epoch: run.epoch,
         entry_no,
         begun: open.is_some(),

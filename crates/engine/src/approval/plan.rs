@@ -10,7 +10,6 @@ use provost_store::table::work::run::{self, RunRow};
 use serde_json::{Value, json};
 
 use crate::error::EngineError;
-use crate::run::lifecycle::parse_column;
 use crate::worker::lease::Lease;
 
 /// Returns the plan that a user sees and that will run: the run and its agent, the tool, its arguments, the reason,
@@ -99,6 +98,6 @@ pub(crate) fn approval_status(
 
 /// Returns true if the approval permits the repetition of a call with an unknown outcome.
 fn allows_repetition(row: &ApprovalRow) -> Result<bool, EngineError> {
-    let request = parse_column::<ApprovalKind>(&row.kind)? == ApprovalKind::EffectUnknown;
-    Ok(request && parse_column::<ApprovalState>(&row.state)? == ApprovalState::Approved)
+    let request = row.kind == ApprovalKind::EffectUnknown;
+    Ok(request && row.state == ApprovalState::Approved)
 }

@@ -8,6 +8,7 @@ use provost_core::lifecycle::{
     TaskTransition, WaitReason, plan_hash,
 };
 use provost_core::recovery::OutcomeCode;
+use provost_core::scheduling::TimerKind;
 use provost_core::{ApprovalId, ApprovalRequest, ApprovalRequestKind, ToolCall};
 use provost_store::table::governance::approval::{self, ApprovalRow};
 use provost_store::table::governance::budget::{self, BudgetRow};
@@ -18,13 +19,13 @@ use provost_store::{Locked, Tx, Wakeup};
 use serde_json::{Value, json};
 
 use super::plan::plan_of;
-use super::{ApprovalAnswer, ApprovalSettings, EXPIRY, decide, grant, vote};
+use super::{ApprovalAnswer, ApprovalSettings, decide, grant, vote};
 use crate::approval::ask_user;
 use crate::child::join;
 use crate::error::EngineError;
 use crate::run::end::{self, RunEnd};
 use crate::run::event;
-use crate::run::lifecycle::{policy, transition_run, transition_task};
+use crate::run::lifecycle::{transition_run, transition_task};
 use crate::submit::queue;
 
 /// Parks the run of an attempt, and stores its requests. Requests that a standing approval or a policy settles are
@@ -80,7 +81,7 @@ fn park_run(
     event::append_event(tx, run, DurableEvent::Parked(parked))?;
     run.save(tx)?;
     if let Some(mut task) = task::lock(tx, run.task_id)? {
-        task.waiting_for = Some(reason.as_str().to_owned());
+        task.waiting_for = Some(reason);
         task.save(tx)?;
         transition_task(tx, &mut task, TaskTransition::WaitingForInput)?;
     }
@@ -170,28 +171,28 @@ fn store(
     let must_deny = request.policy_revision.is_some() || ballot.is_some();
     let fallback = if must_deny { ApprovalTimeoutAction::Deny } else { fallback };
     let now = tx.now();
-    let expires = now.after(kind.expiry(policy(run)?.interactive, timeout));
+    let expires = now.after(kind.expiry(run.execution_policy()?.interactive, timeout));
     let row = ApprovalRow {
         id: request.id,
         namespace: run.namespace.clone(),
         task_id: run.task_id,
         run_id: run.id,
         step,
-        kind: kind.as_str().to_owned(),
+        kind: kind,
         plan_hash: plan_hash(&plan),
         plan: plan.to_string(),
         request: serde_json::to_string(request)?,
-        state: ApprovalState::Pending.as_str().to_owned(),
+        state: ApprovalState::Pending,
         decision: None,
         decided_by: None,
         decided: None,
         expires,
-        fallback: kind.fallback(fallback).as_str().to_owned(),
+        fallback: kind.fallback(fallback),
         created: now,
         ballot: ballot.as_ref().map(serde_json::to_string).transpose()?,
     };
     row.insert(tx)?;
-    timer::set(tx, EXPIRY, &row.id.to_string(), expires)?;
+    timer::set(tx, TimerKind::ApprovalExpiry, &row.id.to_string(), expires)?;
     tx.wake(Wakeup::Timer);
     Ok(())
 }
@@ -224,7 +225,7 @@ pub(crate) fn request_budget_increase(
     settings: ApprovalSettings,
 ) -> Result<(), EngineError> {
     let spent = tightest_budget(tx, run)?;
-    let (Some(budget), true) = (spent, policy(run)?.interactive) else {
+    let (Some(budget), true) = (spent, run.execution_policy()?.interactive) else {
         return end::end_run(tx, run, &RunEnd::with_code(OutcomeCode::BudgetExceeded, detail));
     };
     end::release_attempt(tx, run, None, Some(detail))?;
@@ -232,7 +233,7 @@ pub(crate) fn request_budget_increase(
     // Requests the same amount again: the user sees the sum and can judge its use.
     let raise = budget.cap_micros.max(1);
     let plan = json!({
-        "run": run.id, "scope": budget.scope, "cap_micros": budget.cap_micros,
+        "run": run.id, "scope": budget.scope.to_string(), "cap_micros": budget.cap_micros,
         "spent_micros": budget.spent_micros, "raise_micros": raise, "currency": budget.currency,
     });
     let kind = ApprovalKind::BudgetRaise;
@@ -287,10 +288,10 @@ pub(crate) fn request_start_approval(
 /// Marks the pending approvals of a run as no longer needed, and removes their timers.
 pub(crate) fn cancel_pending(tx: &mut Tx<'_>, run: &RunRow) -> Result<(), EngineError> {
     for mut open in approval::lock_open_of_run(tx, run.id)? {
-        open.state = ApprovalState::Cancelled.as_str().to_owned();
+        open.state = ApprovalState::Cancelled;
         open.decided = Some(tx.now());
         open.save(tx)?;
-        timer::clear(tx, EXPIRY, &open.id.to_string())?;
+        timer::clear(tx, TimerKind::ApprovalExpiry, &open.id.to_string())?;
     }
     Ok(())
 }

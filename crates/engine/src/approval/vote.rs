@@ -4,7 +4,7 @@ use provost_core::command::TaskRequest;
 use provost_core::durable::{ApprovalVote, DurableEvent, VoteChoice};
 use provost_core::lifecycle::{
     ApprovalKind, ApprovalResult, ApprovalState, ApprovalTransition, ApprovalVotes, GrantScope,
-    RequestError, VoteResult,
+    RequestError, RunPhase, VoteResult,
 };
 use provost_core::{ApprovalRequest, RunId};
 use provost_store::table::governance::approval::ApprovalRow;
@@ -16,7 +16,6 @@ use super::{ApprovalAnswer, ApprovalReceipt, decide};
 use crate::error::EngineError;
 use crate::input::MessageOrigin;
 use crate::run::event;
-use crate::run::lifecycle::parse_column;
 
 /// Ancestors that are searched for the requesters of a run.
 const ANCESTORS_MAX: usize = 64;
@@ -77,8 +76,8 @@ pub(super) fn vote(
     answer: &ApprovalAnswer,
     by: &str,
 ) -> Result<ApprovalReceipt, EngineError> {
-    let kind: ApprovalKind = parse_column(&row.kind)?;
-    let state: ApprovalState = parse_column(&row.state)?;
+    let kind: ApprovalKind = row.kind;
+    let state: ApprovalState = row.state;
     let (event, approves) = match answer {
         ApprovalAnswer::Approve(_) => (ApprovalTransition::Approve, true),
         ApprovalAnswer::Deny(_) => (ApprovalTransition::Deny, false),
@@ -124,7 +123,7 @@ fn append_vote(
 ) -> Result<(), EngineError> {
     let Some(mut run) = run::lock(tx, row.run_id)? else { return Ok(()) };
     let Some(vote) = ballot.votes.last() else { return Ok(()) };
-    if run.phase != "parked" || run.cancel_requested.is_some() {
+    if run.phase != RunPhase::Parked || run.cancel_requested.is_some() {
         return Ok(());
     }
     let vote = ApprovalVote {

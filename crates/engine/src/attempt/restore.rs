@@ -22,7 +22,6 @@ use crate::error::EngineError;
 use crate::input::RunHeaderFields;
 use crate::journal::{JournalState, PersistedMessage, StartedStep};
 use crate::journal::{entry, shared_state, snapshot, stored_transcript};
-use crate::run::lifecycle::parse_column;
 use provost_store::table::work::stored_message as message;
 
 /// Steps that are read per query.
@@ -236,7 +235,7 @@ fn apply(
     let body = load_text(tx, row.body.clone(), row.blob.as_deref())?.unwrap_or_default();
     let message = row.message_id.map(|id| message::get(tx, id)).transpose()?;
     let stored = message.clone();
-    let kind: StepKind = parse_column(&row.kind)?;
+    let kind: StepKind = row.kind;
     let unreadable = |problem: String| {
         EngineError::Unreadable(format!("step {} of {}: {problem}", row.step, source.id))
     };
@@ -285,7 +284,7 @@ fn track_unsaved_message(
     message: Option<Arc<Message>>,
     journal: &mut JournalState,
 ) -> Result<(), EngineError> {
-    if row.kind == StepKind::Note.as_str()
+    if row.kind == StepKind::Note
         && row.body.as_deref() == Some(crate::journal::transaction::SESSION_SAVED)
     {
         journal.recent.clear();
@@ -302,12 +301,12 @@ fn track_unsaved_message(
 
 /// Converts the row of a step in flight. It is lost if an earlier attempt started it.
 fn open_step(row: &RunStepRow, epoch: u64) -> Result<StartedStep, EngineError> {
-    let class: Option<EffectClass> = row.effect_class.as_deref().map(parse_column).transpose()?;
-    let state: StepState = parse_column(&row.state)?;
+    let class: Option<EffectClass> = row.effect_class;
+    let state: StepState = row.state;
     Ok(StartedStep {
         step: row.step,
-        kind: parse_column(&row.kind)?,
-        key: row.effect_key.as_deref().map(parse_column).transpose()?,
+        kind: row.kind,
+        key: row.effect_key.clone(),
         class,
         call_id: row.call_id.clone(),
         tries: row.tries,

@@ -8,6 +8,7 @@ use std::fmt;
 
 use futures::FutureExt;
 use provost_core::id::name::Namespace;
+use provost_core::usage::BudgetScope;
 use provost_core::{Money, Timestamp};
 use provost_model::{
     BudgetError, BudgetLedger, BudgetReservation, ReservationRequest, ReserveFuture,
@@ -15,7 +16,7 @@ use provost_model::{
 use provost_store::table::governance::budget;
 use provost_store::{Store, Tx};
 
-use super::{BudgetScope, current};
+use super::current;
 use crate::budget::Budgets;
 use crate::error::EngineError;
 
@@ -79,10 +80,10 @@ impl DurableBudgetLedger {
         let mut charged = Vec::with_capacity(self.scopes.len());
         for scope in &self.scopes {
             let Some(row) = current(tx, &self.namespace, scope)? else { continue };
-            let requested = requested.filter(|cost| cost.currency.as_str() == row.currency);
+            let requested = requested.filter(|cost| cost.currency == row.currency);
             let Some(needed) = requested.map(Money::micros) else {
                 return Err(EngineError::Unpriced {
-                    scope: format!("{scope} in {}", row.currency),
+                    scope: format!("{scope} in {}", row.currency.as_str()),
                 });
             };
             if !budget::reserve(tx, &self.namespace, scope, needed)? {

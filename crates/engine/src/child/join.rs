@@ -9,10 +9,11 @@ use std::time::Duration;
 
 use provost_agent::run::JournalEntry;
 use provost_agent::team::TeamWait;
-use provost_core::lifecycle::{RunTransition, TaskTransition, WaitReason};
+use provost_core::lifecycle::{JoinMode, RunPhase, RunTransition, TaskTransition, WaitReason};
+use provost_core::scheduling::TimerKind;
 use provost_core::{
-    ApprovalDecision, ApprovalId, ApprovalRequest, ApprovalRequestKind, Event, EventKind, RunId,
-    ToolCall, ToolResult,
+    ApprovalDecision, ApprovalRequest, ApprovalRequestKind, Event, EventKind, RunId, ToolCall,
+    ToolResult,
 };
 use provost_store::table::governance::approval as approval_row;
 use provost_store::table::scheduling::timer;
@@ -26,7 +27,7 @@ use super::wait::{self, ChildWait, TeamWaitTarget};
 use crate::approval;
 use crate::child::team;
 use crate::error::EngineError;
-use crate::run::lifecycle::{parse_column, transition_run, transition_task};
+use crate::run::lifecycle::{transition_run, transition_task};
 use crate::submit::queue;
 
 /// Returns true for a request that the end of other runs answers, not an approver.
@@ -88,7 +89,7 @@ fn insert(
         Some(TeamWaitTarget { lead, mail_of }) => (Some(lead), mail_of),
         None => (None, None),
     };
-    let mode = if any { "any" } else { "all" }.to_owned();
+    let mode = if any { JoinMode::Any } else { JoinMode::All };
     let join = RunJoinRow { id, run_id: run.id, mode, until, call, again, team_lead, mail_of };
     join.insert(tx)?;
     for (position, depends_on) in (0..).zip(runs) {
@@ -105,10 +106,10 @@ fn set_timer(tx: &mut Tx<'_>, run: RunId) -> Result<(), EngineError> {
     let joins = run_join::of_run(tx, run)?;
     match joins.iter().filter_map(|join| join.until).min() {
         Some(at) => {
-            timer::set(tx, timer::CHILD_WAIT, &run.to_string(), at)?;
+            timer::set(tx, TimerKind::ChildWait, &run.to_string(), at)?;
             tx.wake(Wakeup::Timer);
         }
-        None => drop(timer::clear(tx, timer::CHILD_WAIT, &run.to_string())?),
+        None => drop(timer::clear(tx, TimerKind::ChildWait, &run.to_string())?),
     }
     Ok(())
 }
@@ -156,15 +157,16 @@ fn is_complete(tx: &mut Tx<'_>, join: &RunJoinRow) -> Result<bool, EngineError> 
         return team::is_condition_met(tx, lead, &until);
     }
     let progress = run_dependency::progress(tx, &join.id)?;
-    Ok(match join.mode.as_str() {
-        "any" => progress.done > 0,
-        _ => progress.done == progress.total,
+    Ok(match join.mode {
+        JoinMode::Any => progress.done > 0,
+        JoinMode::All => progress.done == progress.total,
     })
 }
 
 /// Returns true if the run waits for its joins. Another reason may have resumed it.
 fn waits_for_joins(run: &RunRow) -> bool {
-    run.phase == "parked" && matches!(run.parked_for.as_deref(), Some("child" | "approval"))
+    run.phase == RunPhase::Parked
+        && matches!(run.parked_for, Some(WaitReason::Child | WaitReason::Approval))
 }
 
 /// Ends the joins that `is_finished` selects: appends their results to the journal of the parked run, and resumes the
@@ -211,7 +213,7 @@ fn outcome(
 ) -> Result<Option<JournalEntry>, EngineError> {
     let Some(call) = &join.call else { return Ok(None) };
     if join.again {
-        let id: ApprovalId = parse_column(&join.id)?;
+        let id = join.request_id()?;
         return Ok(Some(JournalEntry::ApprovalDecided { id, decision: ApprovalDecision::Approve }));
     }
     let call: ToolCall = serde_json::from_str(call)?;
@@ -227,10 +229,9 @@ pub(crate) fn mark_waiting_for_children(
     tx: &mut Tx<'_>,
     run: &mut Locked<RunRow>,
 ) -> Result<(), EngineError> {
-    let wait_reason = WaitReason::Child.as_str();
-    run.parked_for = Some(wait_reason.to_owned());
+    run.parked_for = Some(WaitReason::Child);
     if let Some(mut task) = task::lock(tx, run.task_id)? {
-        task.waiting_for = Some(wait_reason.to_owned());
+        task.waiting_for = Some(WaitReason::Child);
         task.save(tx)?;
     }
     Ok(())

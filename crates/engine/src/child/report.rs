@@ -1,7 +1,7 @@
 //! Results of children, and their delivery to the parent.
 
 use provost_core::command::{InputProvenance, ProvenanceKind, TaskRequest};
-use provost_core::lifecycle::{InputOutcome, InputState, RunStatus, WaitReason};
+use provost_core::lifecycle::{InputKind, InputOutcome, InputState, RunStatus, WaitReason};
 use provost_core::scheduling::{InputMode, InputQueueOverride};
 use provost_core::usage::limits::{INPUTS_PENDING_MAX, TOOL_OUTPUT_BYTES_MAX};
 use provost_core::{ContentPart, InputId, RunId, TaskId};
@@ -15,10 +15,7 @@ use serde_json::Value;
 use crate::error::EngineError;
 use crate::input::{self, EncodedMessage, IncomingMessage};
 use crate::journal::shared_state;
-use crate::run::lifecycle::parse_column;
 
-/// Kind of the input that contains the result of a child.
-const KIND: &str = "child_result";
 /// Replaces a result that the parent's conversation already contains.
 const ALREADY_REPORTED: &str = "an earlier message contains this result";
 
@@ -38,7 +35,7 @@ pub(super) struct ChildResult {
 impl ChildResult {
     /// Reads the result of a child, with the problem if it has failed.
     pub(super) fn of(tx: &mut Tx<'_>, child: &RunRow) -> Result<Self, EngineError> {
-        let status: RunStatus = parse_column(&child.status)?;
+        let status: RunStatus = child.status;
         let result: Value = serde_json::from_str(child.result.as_deref().unwrap_or("{}"))?;
         let label = task::get(tx, child.task_id)?.and_then(|task| task.label);
         let problem = status.is_terminal().then(|| child.detail.clone()).flatten();
@@ -126,14 +123,13 @@ pub(super) fn send_result_to_parent(
         Some(run) => queue_for_parked_run(tx, &task, run, &message)?,
         None => input::deliver(tx, task, None, &message)?.input,
     };
-    Ok(input_row::set_kind(tx, already_reported, KIND)?)
+    Ok(input_row::set_kind(tx, already_reported, InputKind::ChildResult)?)
 }
 
 /// Returns the run of a task that waits for an answer of the user. The result of a child is no such answer.
 fn run_waiting_for_answer(tx: &mut Tx<'_>, task: &TaskRow) -> Result<Option<RunId>, EngineError> {
     let live = run::live_of_task(tx, task.id)?.into_iter().next();
-    let is_waiting_for_answer =
-        |run: &RunRow| run.parked_for.as_deref() == Some(WaitReason::Question.as_str());
+    let is_waiting_for_answer = |run: &RunRow| run.parked_for == Some(WaitReason::Question);
     Ok(live.filter(is_waiting_for_answer).map(|run| run.id))
 }
 
@@ -159,8 +155,8 @@ pub(super) fn take_result(
     let Some(already_reported) = input_row::by_key(tx, parent_task, &key(child))? else {
         return Ok(false);
     };
-    if parse_column::<InputState>(&already_reported.state)? != InputState::Pending {
-        return Ok(already_reported.state != InputState::Superseded.as_str());
+    if already_reported.state != InputState::Pending {
+        return Ok(already_reported.state != InputState::Superseded);
     }
     input::supersede_input(tx, already_reported)?;
     Ok(false)

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use provost_core::durable::{ChildStarted, DurableEvent};
-use provost_core::id::name::{Namespace, RunSession, SessionName};
+use provost_core::id::name::{RunSession, SessionName};
 use provost_core::lifecycle::RequestError;
 use provost_core::recovery::{EffectClass, child_run_id, child_task_id};
 use provost_core::{RunId, TaskId};
@@ -25,7 +25,6 @@ use crate::error::EngineError;
 use crate::input::{EncodedMessage, IncomingMessage};
 use crate::journal::transactional::TransactionalEffects;
 use crate::run::event;
-use crate::run::lifecycle::{parse_column, policy};
 use crate::submit::{self, NewIds, NewTask, ParentRun};
 use crate::worker::lease::Lease;
 
@@ -131,7 +130,7 @@ impl SpawnContext {
         let parent = run::lock(tx, self.lease.run)?;
         let mut parent = parent.ok_or_else(|| EngineError::not_found("run", self.lease.run))?;
         self.check_limits(tx, &parent)?;
-        let namespace: Namespace = parse_column(&parent.namespace)?;
+        let namespace = parent.namespace()?;
         let by = restore::requester(tx, &parent)?;
         let request = ChildRequest {
             parent: &parent,
@@ -163,7 +162,7 @@ impl SpawnContext {
                 run: parent.id,
                 step: self.step,
                 depth: parent.depth,
-                policy: policy(&parent)?,
+                policy: parent.execution_policy()?,
                 spawn: serde_json::to_string(&options)?,
                 sibling: None,
             }),
@@ -233,5 +232,5 @@ fn session_to_continue(
     if !is_own_child || !row.is_some_and(|row| row.continuable) {
         return Err(unknown());
     }
-    parse_column(id)
+    Ok(id.parse()?)
 }

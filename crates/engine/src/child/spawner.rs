@@ -24,7 +24,6 @@ use crate::child::subagent::{ChildName, ChildOrigin, ExistingChild, SpawnBatch};
 use crate::error::EngineError;
 use crate::journal::JournalState;
 use crate::run::cancel;
-use crate::run::lifecycle::parse_column;
 use crate::run::settle::lock_leased_run;
 
 /// Children that one transaction creates. The first ones start while the others are created, and other writers do not
@@ -264,7 +263,7 @@ fn report(
     (row, name): ExistingChild,
     env: &Env,
 ) -> Result<ChildReport, EngineError> {
-    let status = match parse_column::<RunStatus>(&row.status)? {
+    let status = match row.status {
         RunStatus::Ok => ChildStatus::Completed,
         RunStatus::Cancelled => ChildStatus::Cancelled,
         RunStatus::Error | RunStatus::Timeout => ChildStatus::Failed,

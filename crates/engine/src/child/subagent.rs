@@ -29,7 +29,6 @@ use crate::attempt::restore;
 use crate::error::EngineError;
 use crate::input::{EncodedMessage, IncomingMessage};
 use crate::run::event;
-use crate::run::lifecycle::{parse_column, policy};
 use crate::run::settle::lock_leased_run;
 use crate::submit::queue;
 use crate::submit::{
@@ -335,11 +334,11 @@ impl SpawnBatch {
 
     /// Reads the agent revision of the parent. A child may never do more than its parent.
     fn defaults(&self, tx: &mut Tx<'_>, parent: &RunRow) -> Result<ChildDefaults, EngineError> {
-        let namespace: Namespace = parse_column(&parent.namespace)?;
+        let namespace = parent.namespace()?;
         let row = agent::get(tx, &parent.namespace, &parent.agent, parent.agent_revision)?;
         let missing = || EngineError::not_found("agent", &parent.agent);
         let revision = AgentRevision::from_row(row.ok_or_else(missing)?)?;
-        let ceiling = policy(parent)?;
+        let ceiling = parent.execution_policy()?;
         let own = revision.policy(&[], Some(&ceiling))?;
         let class = ClassAssignment::new(tx, &namespace, &revision, Some(&self.lane()), &own)?;
         let requested_by = restore::requester(tx, parent)?;

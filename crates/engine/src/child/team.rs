@@ -14,7 +14,7 @@ use provost_agent::team::{
 use provost_bus::{Topic, Wakeup};
 use provost_core::RunId;
 use provost_core::durable::{DurableEvent, MemberChanged};
-use provost_core::lifecycle::RunStatus;
+use provost_core::lifecycle::{RunPhase, RunStatus};
 use provost_core::recovery::EffectKey;
 use provost_store::table::state::team::{self, TeamRow};
 use provost_store::table::work::run::{self, RunRow};
@@ -26,7 +26,6 @@ use crate::child::{self, ChildOrigin};
 use crate::engine::EngineInner;
 use crate::error::EngineError;
 use crate::run::event;
-use crate::run::lifecycle::parse_column;
 use crate::run::settle::lock_leased_run;
 use crate::worker::lease::Lease;
 
@@ -215,7 +214,7 @@ fn apply_command(
     team::put(tx, &TeamRow { run_id: lead, book: state, updated })?;
     // The end of a run is the last event of its log.
     if let (Some(event), Some(mut row)) = (event, run::lock(tx, lead)?)
-        && row.phase != "done"
+        && row.phase != RunPhase::Done
     {
         event::append_event(tx, &mut row, event)?;
         row.save(tx)?;
@@ -261,7 +260,7 @@ pub(crate) fn member_ended(
 ) -> Result<(), EngineError> {
     let Some(mut state) = load(tx, lead)? else { return Ok(()) };
     let detail = child.detail.clone();
-    let end = match parse_column::<RunStatus>(&child.status)? {
+    let end = match child.status {
         RunStatus::Ok => {
             let result: Value = serde_json::from_str(child.result.as_deref().unwrap_or("{}"))?;
             MemberOutcome::Completed(result["text"].as_str().unwrap_or_default().to_owned())

@@ -18,7 +18,6 @@ use super::ChildToolContext;
 use super::report::{self, ChildResult};
 use crate::error::EngineError;
 use crate::journal::transactional::TransactionalEffects;
-use crate::run::lifecycle::run_state;
 use crate::worker::lease::Lease;
 
 const DESCRIPTION: &str =
@@ -146,7 +145,7 @@ impl ChildWait {
         let mut ended = 0;
         for id in &self.runs {
             let child = child_of(tx, &lease.namespace, &lease.session, *id)?.child;
-            ended += usize::from(run_state(&child)?.is_terminal());
+            ended += usize::from(child.state()?.is_terminal());
         }
         Ok(if self.any { ended > 0 } else { ended == self.runs.len() })
     }
@@ -164,7 +163,7 @@ pub(super) fn collect(
         let ChildAndParent { child, parent } = child_of(tx, namespace, session, *id)?;
         let report = ChildResult::of(tx, &child)?.truncated(TOOL_OUTPUT_BYTES_MAX / 2 / runs.len());
         let already_reported =
-            run_state(&child)?.is_terminal() && report::take_result(tx, parent.task_id, &child)?;
+            child.state()?.is_terminal() && report::take_result(tx, parent.task_id, &child)?;
         reports.push(if already_reported { report.already_reported() } else { report });
     }
     Ok(reports)

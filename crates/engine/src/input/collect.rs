@@ -1,12 +1,12 @@
 //! Collected messages: several messages become one turn. Each new message delays the turn again.
 
-use provost_core::lifecycle::InputOutcome;
+use provost_core::lifecycle::{InputKind, InputOutcome};
 use provost_core::scheduling::InputMode;
 use provost_store::table::work::input;
 use provost_store::table::work::run::{self, RunRow};
 use provost_store::{Locked, Tx};
 
-use super::{InputReceipt, MessageOrigin, SUMMARY, has_begun};
+use super::{InputReceipt, MessageOrigin, has_begun};
 use crate::error::EngineError;
 use crate::input::follow_up::{self, FollowUpContext};
 use crate::input::route::RoutedInput;
@@ -53,8 +53,10 @@ fn joinable(
     let origin = MessageOrigin::of_command(routed.message.command);
     let waiting = input::pending_of_run(tx, last.id)?;
     for row in &waiting {
-        let collected = row.outcome == InputOutcome::Collected.as_str();
-        if row.kind != SUMMARY && !(collected && MessageOrigin::of(row)?.can_merge(&origin)) {
+        let collected = row.outcome == InputOutcome::Collected;
+        if row.kind != InputKind::Summary
+            && !(collected && MessageOrigin::of(row)?.can_merge(&origin))
+        {
             return Ok(None);
         }
     }

@@ -18,7 +18,7 @@ use crate::child;
 use crate::error::EngineError;
 use crate::input::{MessageOrigin, has_begun};
 use crate::run::event;
-use crate::run::lifecycle::{parse_column, policy, transition_task};
+use crate::run::lifecycle::transition_task;
 use crate::submit::queue;
 use crate::submit::{self, ClassAssignment, NewRun};
 
@@ -53,7 +53,7 @@ pub(crate) fn follow_up_context(
     if let Some(row) = newest.filter(|row| row.deleted.is_none()) {
         // A child may never do more than its first run.
         let ceiling = match &last {
-            Some(run) if task.parent_task_id.is_some() => Some(policy(run)?),
+            Some(run) if task.parent_task_id.is_some() => Some(run.execution_policy()?),
             _ => None,
         };
         let revision = AgentRevision::from_row(row)?;
@@ -61,7 +61,7 @@ pub(crate) fn follow_up_context(
         return Ok(FollowUpContext { command, policy, revision: revision.revision });
     }
     let missing = || EngineError::not_found("agent", &task.agent);
-    let policy = policy(&last.ok_or_else(missing)?)?;
+    let policy = last.ok_or_else(missing)?.execution_policy()?;
     let policy = call.map_or_else(|| policy.clone(), |patch| policy.restricted_by(patch));
     Ok(FollowUpContext { command, policy, revision: task.agent_revision })
 }
@@ -107,7 +107,7 @@ fn close_collected(tx: &mut Tx<'_>, task: &TaskRow) -> Result<(), EngineError> {
             continue;
         }
         let waiting = input::pending_of_run(tx, run.id)?;
-        let collected = InputOutcome::Collected.as_str();
+        let collected = InputOutcome::Collected;
         if !waiting.is_empty() && waiting.iter().all(|row| row.outcome == collected) {
             queue::schedule(tx, &mut run, now)?;
             run.save(tx)?;
@@ -137,7 +137,7 @@ fn activate_next_run(tx: &mut Tx<'_>, task: &mut Locked<TaskRow>) -> Result<(), 
     let live = run::live_of_task(tx, task.id)?;
     let Some(next) = live.first() else { return Ok(()) };
     if let Some(current) = live.iter().find(|run| task.current_run_id == Some(run.id)) {
-        if next.attempt_no == 0 && parse_column::<TaskState>(&task.state)? == TaskState::Running {
+        if next.attempt_no == 0 && task.state == TaskState::Running {
             // Another run was active for the task, and it has ended.
             let is_delayed = current.not_before > tx.now();
             let event = if is_delayed { TaskTransition::Delayed } else { TaskTransition::Requeued };
@@ -163,8 +163,7 @@ fn retire_read_messages(
     ended: &RunRow,
     unanswered: &[InputRow],
 ) -> Result<(), EngineError> {
-    let read: Vec<_> =
-        unanswered.iter().filter(|row| row.state == InputState::Claimed.as_str()).collect();
+    let read: Vec<_> = unanswered.iter().filter(|row| row.state == InputState::Claimed).collect();
     if read.is_empty() {
         return Ok(());
     }
@@ -196,7 +195,7 @@ fn requeue_unanswered(
         // An accepted message is answered even if the agent cannot be resolved again.
         Err(EngineError::Request(_)) => FollowUpContext {
             command: serde_json::from_str(&task.command)?,
-            policy: policy(ended)?,
+            policy: ended.execution_policy()?,
             revision: ended.agent_revision,
         },
         Err(error) => return Err(error),
@@ -205,7 +204,7 @@ fn requeue_unanswered(
     let mut groups: Vec<(MessageOrigin, Vec<InputRow>)> = Vec::new();
     for row in unanswered {
         let origin = MessageOrigin::of(&row)?;
-        input::requeue(tx, row.id, InputOutcome::Queued.as_str())?;
+        input::requeue(tx, row.id, InputOutcome::Queued)?;
         match groups.last_mut() {
             Some((known, rows)) if known.can_merge(&origin) => rows.push(row),
             _ => groups.push((origin, vec![row])),

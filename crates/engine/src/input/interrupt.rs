@@ -2,7 +2,9 @@
 
 use provost_core::InputId;
 use provost_core::durable::{DurableEvent, InterruptRequested, Interrupted, RollbackRequested};
-use provost_core::lifecycle::{InputOutcome, InputTransition, RunTransition, TaskTransition};
+use provost_core::lifecycle::{
+    InputOutcome, InputTransition, RunPhase, RunTransition, TaskTransition,
+};
 use provost_core::recovery::OutcomeCode;
 use provost_store::table::work::run::{self, RunRow};
 use provost_store::{Locked, Tx, Wakeup};
@@ -39,7 +41,7 @@ pub(super) fn interrupt(
     let request = InterruptRequested { input: input.id, superseded };
     if !has_begun(&row) {
         start_now(tx, &mut row, request)?;
-    } else if row.phase == "leased" {
+    } else if row.phase == RunPhase::Leased {
         event::append_event(tx, &mut row, DurableEvent::InterruptRequested(request))?;
         row.interrupt_requested = Some(tx.now());
         row.save(tx)?;
@@ -73,7 +75,7 @@ pub(super) fn roll_back(
     let mut row = lock_current(tx, active)?;
     // The code marks the messages of the run for removal from the session.
     let code = OutcomeCode::CancelledByInterrupt;
-    row.cancel_code = Some(code.as_str().to_owned());
+    row.cancel_code = Some(code);
     row.save(tx)?;
     cancel::cancel(tx, row, code)?;
     Ok(receipt)
@@ -95,7 +97,7 @@ fn supersede(
     let ids = rows.iter().map(|row| row.id).collect();
     discard_inputs(tx, rows, InputTransition::Superseded, Some(active.id))?;
     // Runs without inputs have ended, which may have changed the task.
-    let namespace = crate::run::lifecycle::parse_column(&routed.task.namespace)?;
+    let namespace = routed.task.namespace()?;
     routed.task = lock_task(tx, &namespace, routed.task.id)?;
     Ok(ids)
 }

@@ -1,7 +1,7 @@
 //! Overflow of the input queue: which messages are dropped, and their summary.
 
 use provost_core::durable::{DurableEvent, InputsDropped};
-use provost_core::lifecycle::{InputState, InputTransition, RequestError};
+use provost_core::lifecycle::{InputKind, InputState, InputTransition, RequestError};
 use provost_core::scheduling::OverflowDecision;
 use provost_core::text::truncate_chars;
 use provost_core::{ContentPart, Message, Role};
@@ -11,7 +11,7 @@ use provost_store::table::work::run::RunRow;
 use provost_store::table::work::task::TaskRow;
 
 use super::withdraw::{discard_inputs, removable_inputs};
-use super::{MessageOrigin, SUMMARY, has_begun};
+use super::{MessageOrigin, has_begun};
 use crate::error::EngineError;
 use crate::input::route::{RoutedInput, append_if_live};
 use crate::submit::lock_task;
@@ -35,7 +35,7 @@ pub(super) fn apply_overflow_policy(
 ) -> Result<Vec<String>, EngineError> {
     // The first message of a run that has not begun does not count, because the others wait for that run.
     let counts = |row: &InputRow| {
-        row.kind != SUMMARY && (has_begun(active) || row.run_id != Some(active.id))
+        row.kind != InputKind::Summary && (has_begun(active) || row.run_id != Some(active.id))
     };
     let waiting = removable_inputs(tx, routed.task.id)?;
     let waiting: Vec<InputRow> = waiting.into_iter().filter(counts).collect();
@@ -62,7 +62,7 @@ pub(super) fn apply_overflow_policy(
     let (policy, cap) = (routed.settings.drop, routed.settings.cap as u64);
     let dropped = InputsDropped { inputs: ids, policy, cap };
     append_if_live(tx, active.id, DurableEvent::InputsDropped(dropped))?;
-    let namespace = crate::run::lifecycle::parse_column(&routed.task.namespace)?;
+    let namespace = routed.task.namespace()?;
     routed.task = lock_task(tx, &namespace, routed.task.id)?;
     Ok(if summarized { older } else { Vec::new() })
 }
@@ -78,8 +78,11 @@ pub(super) fn summarize(
         return Ok(());
     }
     let waiting = input::pending(tx, task.id, u64::from(u32::MAX))?;
-    let Some(next) = waiting.iter().find(|row| row.kind != SUMMARY) else { return Ok(()) };
-    let known = waiting.iter().find(|row| row.kind == SUMMARY && row.run_id == next.run_id);
+    let Some(next) = waiting.iter().find(|row| row.kind != InputKind::Summary) else {
+        return Ok(());
+    };
+    let known =
+        waiting.iter().find(|row| row.kind == InputKind::Summary && row.run_id == next.run_id);
     let mut lines = match known {
         Some(row) => lines_of(&*message::get(tx, row.message_id)?),
         None => Vec::new(),
@@ -97,12 +100,12 @@ pub(super) fn summarize(
     let row = InputRow {
         id,
         seq: input_number,
-        kind: SUMMARY.to_owned(),
+        kind: InputKind::Summary,
         message_id,
         provenance: serde_json::to_string(&MessageOrigin::of(next)?)?,
         request_hash: String::new(),
         idem_key: id.to_string(),
-        state: InputState::Pending.as_str().to_owned(),
+        state: InputState::Pending,
         claimed_epoch: None,
         created: now,
         updated: now,

@@ -2,7 +2,6 @@
 
 use provost_core::RunId;
 use provost_core::durable::{DurableEvent, InputReceived, InputSteered, SteerFallback};
-use provost_core::id::name::Namespace;
 use provost_core::lifecycle::{
     InputOutcome, InputState, RequestError, RunTransition, TaskTransition,
 };
@@ -25,7 +24,7 @@ use crate::approval;
 use crate::error::EngineError;
 use crate::input::follow_up;
 use crate::run::event;
-use crate::run::lifecycle::{parse_column, run_state, transition_run, transition_task};
+use crate::run::lifecycle::{transition_run, transition_task};
 use crate::submit::queue;
 use crate::submit::{self, NewIds, NewTask};
 use provost_store::table::work::stored_message as message;
@@ -161,7 +160,7 @@ fn settings(
 fn target_state(tx: &mut Tx<'_>, run: &RunRow) -> Result<InputTargetState, EngineError> {
     let waiting = usize::from(input_row::has_pending(tx, run.id)?);
     let takes_steering = run.cancel_requested.is_none();
-    Ok(InputTargetState::of(run_state(run)?, waiting, takes_steering))
+    Ok(InputTargetState::of(run.state()?, waiting, takes_steering))
 }
 
 /// Appends an event to a run and saves the run. Does nothing if the run has ended.
@@ -172,7 +171,7 @@ pub(super) fn append_if_live(
 ) -> Result<(), EngineError> {
     // Its row may have changed since it was last read.
     if let Some(mut row) = run::lock(tx, id)?
-        && !run_state(&row)?.is_terminal()
+        && !row.state()?.is_terminal()
     {
         event::append_event(tx, &mut row, event)?;
         row.save(tx)?;
@@ -240,7 +239,7 @@ fn deliver_to_waiting_run(
     if approval::answer_text(tx, &run, &message.text(), "input")? {
         // The text is the answer. The run reads other parts at its next step boundary.
         if message.parts.iter().all(|part| part.as_text().is_some()) {
-            input_row::set_state(tx, row.id, InputState::Consumed.as_str())?;
+            input_row::set_state(tx, row.id, InputState::Consumed)?;
         }
         return Ok(routed.receipt(&row, run.id, outcome));
     }
@@ -259,10 +258,10 @@ fn deliver_to_waiting_run(
 /// Creates a new task in the same session, after the running one.
 fn queue_new_task(tx: &mut Tx<'_>, routed: &RoutedInput<'_>) -> Result<InputReceipt, EngineError> {
     let RoutedInput { task, message, .. } = routed;
-    let namespace: Namespace = parse_column(&task.namespace)?;
+    let namespace = task.namespace()?;
     let command = provost_core::command::TaskRequest {
         agent: Some(task.agent.clone()),
-        session_id: Some(parse_column(&task.session_id)?),
+        session_id: Some(task.session()?),
         session_key: None,
         ..message.command.clone()
     };

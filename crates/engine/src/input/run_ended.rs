@@ -38,7 +38,7 @@ pub(crate) fn run_ended(
 
 /// Returns true if a rollback ends the run. An interrupt lets the run continue.
 fn is_rolled_back(run: &RunRow) -> bool {
-    run.cancel_code.as_deref() == Some(OutcomeCode::CancelledByInterrupt.as_str())
+    run.cancel_code == Some(OutcomeCode::CancelledByInterrupt)
 }
 
 /// Restores the session as it was before the run began.
@@ -71,5 +71,5 @@ fn roll_back(tx: &mut Tx<'_>, run: &mut RunRow) -> Result<(), EngineError> {
 
 /// Stores the state of an input.
 fn settle(tx: &mut Tx<'_>, row: &InputRow, state: InputState) -> Result<(), EngineError> {
-    Ok(input::set_state(tx, row.id, state.as_str())?)
+    Ok(input::set_state(tx, row.id, state)?)
 }

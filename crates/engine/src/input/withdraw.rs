@@ -2,7 +2,7 @@
 
 use provost_core::id::name::Namespace;
 use provost_core::lifecycle::{
-    InputOutcome, InputState, InputTransition, InvalidTransition, RequestError,
+    InputKind, InputOutcome, InputState, InputTransition, InvalidTransition, RequestError, RunPhase,
 };
 use provost_core::recovery::OutcomeCode;
 use provost_core::{InputId, RunId, TaskId};
@@ -11,11 +11,10 @@ use provost_store::table::work::input::{self, InputRow};
 use provost_store::table::work::run::{self, RunRow};
 use provost_store::table::work::task;
 
-use super::{SUMMARY, has_begun};
+use super::has_begun;
 use crate::error::EngineError;
 use crate::input::Inputs;
 use crate::run::end::{self, RunEnd};
-use crate::run::lifecycle::{parse_column, run_state};
 
 impl Inputs<'_> {
     /// Withdraws an unread message. Fails if an attempt has received it. In that case cancel the run.
@@ -39,7 +38,7 @@ pub(crate) fn withdraw(
     let row = row.ok_or_else(|| EngineError::not_found("input", id))?;
     task::lock(tx, row.task_id)?;
     let row = input::get(tx, id)?.ok_or_else(|| EngineError::not_found("input", id))?;
-    let state: InputState = parse_column(&row.state)?;
+    let state: InputState = row.state;
     if state == InputState::Cancelled {
         return Ok(state);
     }
@@ -63,14 +62,14 @@ fn is_claimed(tx: &mut Tx<'_>, row: &InputRow) -> Result<bool, EngineError> {
     let Some(run) = row.run_id.map(|id| run::get(tx, id)).transpose()?.flatten() else {
         return Ok(false);
     };
-    let interrupts = row.outcome == InputOutcome::Interrupted.as_str();
-    let waits = row.state == InputState::Pending.as_str() && has_begun(&run);
+    let interrupts = row.outcome == InputOutcome::Interrupted;
+    let waits = row.state == InputState::Pending && has_begun(&run);
     Ok(waits && (interrupts || is_claimed_by(row, &run)))
 }
 
 /// Returns true if the current attempt of the run has claimed the input.
 fn is_claimed_by(row: &InputRow, run: &RunRow) -> bool {
-    run.phase == "leased" && row.claimed_epoch == Some(run.epoch)
+    run.phase == RunPhase::Leased && row.claimed_epoch == Some(run.epoch)
 }
 
 /// Returns the inputs of a task that can still be removed, in order. Inputs that an attempt has received cannot be
@@ -117,11 +116,11 @@ pub(super) fn discard_inputs(
     let mut summaries = Vec::new();
     for id in runs {
         let pending = input::pending_of_run(tx, id)?;
-        if pending.iter().any(|row| row.kind != SUMMARY) {
+        if pending.iter().any(|row| row.kind != InputKind::Summary) {
             continue;
         }
         let Some(mut row) = run::lock(tx, id)? else { continue };
-        let has_started = has_begun(&row) || run_state(&row)?.is_terminal();
+        let has_started = has_begun(&row) || row.state()?.is_terminal();
         if !has_started || except == Some(id) {
             for summary in pending {
                 set_input_state(tx, &summary, event)?;
@@ -148,6 +147,6 @@ fn set_input_state(
     row: &InputRow,
     event: InputTransition,
 ) -> Result<(), EngineError> {
-    let state = parse_column::<InputState>(&row.state)?.apply(event)?;
-    Ok(input::set_state(tx, row.id, state.as_str())?)
+    let state = row.state.apply(event)?;
+    Ok(input::set_state(tx, row.id, state)?)
 }

@@ -245,7 +245,7 @@ impl RunJournal {
         });
         let mut write = StepWrite::begin(step, StepKind::ToolCall);
         write.was_started = earlier.is_some();
-        write.effect_key = Some(effect.key.to_string());
+        write.effect_key = Some(effect.key.clone());
         write.effect_class = Some(effect.class);
         write.input_hash = Some(plan_hash(&effect.arguments));
         write.call_id = Some(effect.call.id.clone());

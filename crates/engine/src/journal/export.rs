@@ -14,7 +14,6 @@ use crate::error::EngineError;
 use crate::journal::JournalState;
 use crate::journal::entry;
 use crate::run::Runs;
-use crate::run::lifecycle::parse_column;
 use provost_store::table::work::stored_message as message;
 
 /// Rows that are read per query.
@@ -53,7 +52,7 @@ fn add_model_call(
     mut journal: JournalState,
     cassette: &mut Cassette,
 ) -> Result<(), EngineError> {
-    let kind: StepKind = parse_column(&step.kind)?;
+    let kind: StepKind = step.kind;
     let Some(entry_no) = step.entry_no.filter(|_| kind == StepKind::ModelCall) else {
         return Ok(());
     };

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use provost_core::durable::DurableEvent;
 use provost_core::lifecycle::{RequestError, StepKind};
-use provost_core::recovery::EffectClass;
+use provost_core::recovery::{EffectClass, EffectKey};
 use provost_core::scheduling::Epoch;
 use provost_core::{Currency, InputId, MessageId};
 use provost_failpoint::failpoint;
@@ -56,7 +56,7 @@ pub(crate) struct StepWrite {
     pub(crate) was_started: bool,
     pub(crate) body: StoredText,
     pub(crate) message: Option<NewMessage>,
-    pub(crate) effect_key: Option<String>,
+    pub(crate) effect_key: Option<EffectKey>,
     pub(crate) effect_class: Option<EffectClass>,
     pub(crate) input_hash: Option<String>,
     pub(crate) call_id: Option<String>,
@@ -224,7 +224,7 @@ fn apply_write(tx: &mut Tx<'_>, lease: &Lease, write: &StepWrite) -> Result<(), 
             let commit = journal::CommitStep {
                 run: lease.run,
                 step: write.step,
-                kind: write.kind.as_str(),
+                kind: write.kind,
                 epoch: lease.epoch,
                 entry_no,
                 begun: write.was_started,
@@ -263,10 +263,10 @@ fn begin(tx: &mut Tx<'_>, lease: &Lease, write: &StepWrite) -> Result<(), Engine
     let begin = journal::BeginStep {
         run: lease.run,
         step: write.step,
-        kind: write.kind.as_str(),
+        kind: write.kind,
         epoch: lease.epoch,
-        effect_key: write.effect_key.as_deref(),
-        effect_class: write.effect_class.map(EffectClass::as_str),
+        effect_key: write.effect_key.as_ref(),
+        effect_class: write.effect_class,
         input_hash: write.input_hash.as_deref(),
         call_id: write.call_id.as_deref(),
         name: write.name.as_deref(),

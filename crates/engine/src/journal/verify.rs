@@ -17,7 +17,6 @@ use crate::attempt::restore::{self, ReplayFrom};
 use crate::error::EngineError;
 use crate::journal::entry;
 use crate::run::Runs;
-use crate::run::lifecycle::parse_column;
 use provost_store::table::work::stored_message as message;
 
 /// Rows that are read per query.
@@ -130,9 +129,8 @@ fn check_steps(
     report.compare("entry numbers are unique", unique, true);
     let beyond = steps.iter().filter(|step| step.step >= row.next_step).count();
     report.compare("steps beyond the counter", beyond, 0);
-    let ended = parse_column::<RunStatus>(&row.status)?.is_terminal();
-    let open =
-        |step: &&RunStepRow| matches!(step.state.as_str(), "planned" | "started" | "unknown");
+    let ended = row.status.is_terminal();
+    let open = |step: &&RunStepRow| step.state.is_open();
     if ended {
         report.compare("in-flight steps of an ended run", steps.iter().filter(open).count(), 0);
     }
@@ -149,7 +147,7 @@ fn check_steps(
 
 /// Returns the cost of a step in millionths. 0 if it has no known cost.
 fn cost_of(tx: &mut Tx<'_>, step: &RunStepRow) -> Result<i64, EngineError> {
-    let kind: StepKind = parse_column(&step.kind)?;
+    let kind: StepKind = step.kind;
     if !matches!(kind, StepKind::ModelCall | StepKind::Compact | StepKind::Finish) {
         return Ok(0);
     }
@@ -182,7 +180,7 @@ fn check_events(
     }
     let ordered = events.windows(2).all(|pair| pair[0].epoch <= pair[1].epoch);
     report.compare("events are ordered by epoch", ordered, true);
-    let status: RunStatus = parse_column(&row.status)?;
+    let status: RunStatus = row.status;
     let kinds = events.iter().map(|event| event.kind.as_str());
     let is_end =
         |kind: &&str| DurableEventKind::from_name(kind).is_some_and(DurableEventKind::is_terminal);
@@ -206,7 +204,7 @@ fn check_event_counts(events: &[RunEventRow], steps: &[RunStepRow], report: &mut
     }
     for (event, kind) in EVENT_SOURCES {
         let steps_of_kind =
-            steps.iter().filter(|step| step.entry_no.is_some() && step.kind == kind.as_str());
+            steps.iter().filter(|step| step.entry_no.is_some() && step.kind == *kind);
         let counts = counts.get(event.as_str()).copied().unwrap_or(0);
         report.compare(&format!("{event} events"), counts, steps_of_kind.count());
     }
@@ -216,7 +214,7 @@ fn check_event_counts(events: &[RunEventRow], steps: &[RunStepRow], report: &mut
 fn check_result(row: &RunRow, machine: &Run, report: &mut ReplayReport) -> Result<(), EngineError> {
     report.turns = machine.turns();
     report.answer = machine.output().to_owned();
-    if parse_column::<RunStatus>(&row.status)? != RunStatus::Ok {
+    if row.status != RunStatus::Ok {
         return Ok(());
     }
     report.compare("a successful run is done", true, machine.is_done());

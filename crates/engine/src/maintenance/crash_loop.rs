@@ -5,13 +5,12 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use provost_core::{Timestamp, WorkerId};
+use provost_core::Timestamp;
 use provost_store::table::scheduling::{process_start, worker};
 use provost_store::{Tx, is_unlocked};
 
 use crate::engine::EngineInner;
 use crate::error::EngineError;
-use crate::run::lifecycle::parse_column;
 
 /// Threshold of the crash loop detection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,7 +47,7 @@ fn guarded_until(tx: &mut Tx<'_>, guard: CrashLoopGuard) -> Result<Option<Timest
     let mut dead = BTreeSet::from([u64::from(std::process::id())]);
     let mut crashes = 0;
     for row in process_start::unclean_since(tx, since)? {
-        let Some(node) = worker::get(tx, parse_column::<WorkerId>(&row.id)?)? else { continue };
+        let Some(node) = worker::get(tx, row.worker()?)? else { continue };
         if !is_unlocked(&PathBuf::from(&node.lock_path))? || !dead.insert(node.pid) {
             continue;
         }

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use provost_core::durable::{DurableEvent, WorkerLost};
 use provost_core::lifecycle::{
-    InFlightStep, LeaseExpiryAction, LostWorkerContext, RunTransition, StepKind, on_lease_expired,
+    InFlightStep, LeaseExpiryAction, LostWorkerContext, RunPhase, RunTransition, StepKind,
+    on_lease_expired,
 };
 use provost_core::recovery::OutcomeCode;
 use provost_core::{RunId, WorkerId};
@@ -20,7 +21,7 @@ use crate::engine::EngineInner;
 use crate::error::EngineError;
 use crate::run::end::{self, RunEnd};
 use crate::run::event;
-use crate::run::lifecycle::{parse_column, policy, transition_run};
+use crate::run::lifecycle::transition_run;
 use crate::run::settle;
 use crate::submit::queue;
 
@@ -121,7 +122,8 @@ fn reclaim_if(
     still: impl Fn(&RunRow) -> bool,
     context: LossContext,
 ) -> Result<(), EngineError> {
-    let held = |row: &Locked<RunRow>| row.phase == "leased" && row.epoch == epoch && still(row);
+    let held =
+        |row: &Locked<RunRow>| row.phase == RunPhase::Leased && row.epoch == epoch && still(row);
     match run::lock(tx, id)?.filter(held) {
         Some(row) => recover(tx, row, context),
         None => Ok(()),
@@ -131,7 +133,8 @@ fn reclaim_if(
 /// Requeues the unfinished runs of a worker that stops in order. This does not count as a crash.
 pub(crate) fn requeue_all(tx: &mut Tx<'_>, id: WorkerId) -> Result<(), EngineError> {
     for row in run::leased_by(tx, id)? {
-        let still = |row: &Locked<RunRow>| row.phase == "leased" && row.lease_owner == Some(id);
+        let still =
+            |row: &Locked<RunRow>| row.phase == RunPhase::Leased && row.lease_owner == Some(id);
         let Some(mut row) = run::lock(tx, row.id)?.filter(still) else { continue };
         if row.cancel_requested.is_some() {
             let ending = settle::cancelled(&row)?;
@@ -164,7 +167,7 @@ fn recover(
         LeaseExpiryAction::CrashLoop => {
             row.crash_count = u64::from(loss.consecutive_crashes());
             let detail = "it crashed repeatedly without progress";
-            if policy(&row)?.retry.pause_at_end {
+            if row.execution_policy()?.retry.pause_at_end {
                 return settle::park_for_operator(tx, &mut row, OutcomeCode::CrashLoop, detail);
             }
             end::end_run(tx, &mut row, &RunEnd::with_code(OutcomeCode::CrashLoop, detail))
@@ -204,10 +207,10 @@ fn requeue_lost(
 fn open_steps(tx: &mut Tx<'_>, id: RunId) -> Result<Vec<InFlightStep>, EngineError> {
     let mut open = Vec::new();
     for row in run_step::open(tx, id)? {
-        let kind: StepKind = parse_column(&row.kind)?;
-        let class = row.effect_class.as_deref().map(parse_column).transpose()?;
+        let kind: StepKind = row.kind;
+        let class = row.effect_class;
         let class = class.or(kind.own_class()).unwrap_or_default();
-        open.push(InFlightStep { kind, state: parse_column(&row.state)?, class });
+        open.push(InFlightStep { kind, state: row.state, class });
     }
     Ok(open)
 }

@@ -1,5 +1,6 @@
 //! Repairs values that other rows determine, after a manual change or a defect.
 
+use provost_core::scheduling::TimerKind;
 use provost_store::table::scheduling::{concurrency_limit, execution_class, timer};
 use provost_store::table::work::run_state::DEFERRED;
 use provost_store::table::work::{run, session};
@@ -45,13 +46,13 @@ async fn repair_ready(shared: &EngineInner) -> Result<(), EngineError> {
 
 /// Sets the missing timers of delayed runs.
 async fn repair_timers(shared: &EngineInner) -> Result<(), EngineError> {
-    let found = shared
-        .store
-        .read(|tx| Ok::<_, EngineError>(run::without_timer(tx, queue::RUN_DUE, DEFERRED, BATCH)?));
+    let found = shared.store.read(|tx| {
+        Ok::<_, EngineError>(run::without_timer(tx, TimerKind::RunDue, DEFERRED, BATCH)?)
+    });
     for (id, at) in found.await? {
         tracing::warn!(run = %id, "a delayed run had no timer and was repaired");
         let set = shared.store.write(move |tx| {
-            timer::set(tx, queue::RUN_DUE, &id.to_string(), at)?;
+            timer::set(tx, TimerKind::RunDue, &id.to_string(), at)?;
             Ok::<_, EngineError>(())
         });
         set.await?;

@@ -5,9 +5,8 @@ use std::time::Duration;
 
 use provost_bus::{Subscription, Topic, Wakeup};
 use provost_core::command::TaskRequest;
-use provost_core::id::name::Namespace;
-use provost_core::lifecycle::TaskState;
 use provost_core::recovery::OutcomeCode;
+use provost_core::scheduling::{MissedRunPolicy, OverlapPolicy};
 use provost_core::{TaskId, Timestamp};
 use provost_failpoint::failpoint;
 use provost_store::Tx;
@@ -17,8 +16,7 @@ use provost_store::table::work::{run, task};
 use crate::engine::EngineInner;
 use crate::error::EngineError;
 use crate::run::cancel;
-use crate::run::lifecycle::parse_column;
-use crate::submit::schedule::{MissedRunPolicy, OverlapPolicy, overlap_of, schedule_times};
+use crate::submit::schedule::schedule_times;
 use crate::submit::{self, SubmitRequest};
 
 /// Schedules per query.
@@ -97,7 +95,7 @@ fn plan(row: &ScheduleRow, now: Timestamp) -> Result<FirePlan, EngineError> {
         return Ok(FirePlan { times: Vec::new(), next_at: None });
     };
     let until = times.tick_of(now);
-    let due = match row.catch_up.parse()? {
+    let due = match row.catch_up {
         MissedRunPolicy::All { max } => times.latest(first, until, max as usize),
         MissedRunPolicy::One => times.latest(first, until, 1),
         MissedRunPolicy::Skip => {
@@ -115,8 +113,8 @@ fn fire(tx: &mut Tx<'_>, row: &ScheduleRow, plan: &FirePlan) -> Result<bool, Eng
     if !schedule::advance(tx, row, plan.next_at)? {
         return Ok(false);
     }
-    let namespace: Namespace = parse_column(&row.namespace)?;
-    let overlap = overlap_of(row)?;
+    let namespace = row.namespace()?;
+    let overlap = row.overlap;
     let mut last = row.last_task_id;
     let mut submitted = None;
     for tick in &plan.times {
@@ -151,7 +149,7 @@ fn command_of(
         && command.session_id.is_none()
         && command.session_key.is_none()
     {
-        command.session_id = Some(parse_column(&format!("schedule-{}", row.id))?);
+        command.session_id = Some(format!("schedule-{}", row.id).parse()?);
         command.new_task = true;
     }
     Ok(command)
@@ -161,7 +159,7 @@ fn command_of(
 fn unfinished(tx: &mut Tx<'_>, task: Option<TaskId>) -> Result<Option<TaskId>, EngineError> {
     let Some(id) = task else { return Ok(None) };
     let Some(row) = task::get(tx, id)? else { return Ok(None) };
-    Ok((!parse_column::<TaskState>(&row.state)?.is_terminal()).then_some(id))
+    Ok((!row.state.is_terminal()).then_some(id))
 }
 
 /// Cancels the current run of a task.

@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use provost_bus::{Topic, Wakeup};
+use provost_core::RunId;
 use provost_core::recovery::OutcomeCode;
-use provost_core::{ApprovalId, RunId};
+use provost_core::scheduling::TimerKind;
 use provost_failpoint::failpoint;
 use provost_store::table::scheduling::run_deadline;
 use provost_store::table::scheduling::timer::{self, TimerRow};
@@ -17,8 +18,7 @@ use crate::child::join;
 use crate::engine::EngineInner;
 use crate::error::EngineError;
 use crate::run::cancel;
-use crate::run::lifecycle::{parse_column, run_state};
-use crate::submit::queue::{self, QUEUE_DEADLINE};
+use crate::submit::queue;
 
 /// Longest wait between queries for due timers.
 const TIMERS: Duration = Duration::from_millis(500);
@@ -76,7 +76,7 @@ impl DueTimer {
     fn postpone(&self, tx: &mut Tx<'_>) -> Result<(), EngineError> {
         let at = tx.now().after(RETRY_DELAY);
         match self {
-            Self::Timer(timer) => timer::set(tx, &timer.kind, &timer.subject, at)?,
+            Self::Timer(timer) => timer::set(tx, timer.kind, &timer.subject, at)?,
             Self::Deadline(run) => run_deadline::postpone(tx, *run, at)?,
         }
         Ok(())
@@ -110,19 +110,18 @@ pub(crate) async fn fire_due(shared: &EngineInner) -> Result<Duration, EngineErr
 /// Fires one timer, unless another worker has fired or moved it.
 fn fire(tx: &mut Tx<'_>, found: &TimerRow) -> Result<(), EngineError> {
     let now = tx.now();
-    let due = timer::get(tx, &found.kind, &found.subject)?.filter(|timer| timer.fire_at <= now);
+    let due = timer::get(tx, found.kind, &found.subject)?.filter(|timer| timer.fire_at <= now);
     let Some(timer) = due else { return Ok(()) };
-    timer::clear(tx, &timer.kind, &timer.subject)?;
-    match timer.kind.as_str() {
-        queue::RUN_DUE => {
-            if let Some(row) = run::lock(tx, parse_column::<RunId>(&timer.subject)?)? {
+    timer::clear(tx, timer.kind, &timer.subject)?;
+    match timer.kind {
+        TimerKind::RunDue => {
+            if let Some(row) = run::lock(tx, timer.subject_id()?)? {
                 queue::refresh(tx, &row.namespace, &row.session_id)?;
             }
         }
-        QUEUE_DEADLINE => time_out_in_queue(tx, parse_column(&timer.subject)?)?,
-        timer::CHILD_WAIT => join::time_out(tx, parse_column(&timer.subject)?)?,
-        approval::EXPIRY => approval::expire(tx, parse_column::<ApprovalId>(&timer.subject)?)?,
-        other => tracing::warn!(kind = other, "a timer of an unknown kind fired"),
+        TimerKind::QueueDeadline => time_out_in_queue(tx, timer.subject_id()?)?,
+        TimerKind::ChildWait => join::time_out(tx, timer.subject_id()?)?,
+        TimerKind::ApprovalExpiry => approval::expire(tx, timer.subject_id()?)?,
     }
     failpoint!("timer.before_commit");
     Ok(())
@@ -148,7 +147,7 @@ fn time_out_in_queue(tx: &mut Tx<'_>, id: RunId) -> Result<(), EngineError> {
 
 /// Cancels a run whose deadline has passed. Does nothing if it has ended.
 fn cancel_overdue(tx: &mut Tx<'_>, row: Locked<RunRow>) -> Result<(), EngineError> {
-    if !run_state(&row)?.is_terminal() {
+    if !row.state()?.is_terminal() {
         cancel::cancel(tx, row, OutcomeCode::DeadlineExceeded)?;
     }
     Ok(())

@@ -27,7 +27,6 @@ use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::input;
 use crate::outbound::outbox;
-use crate::run::lifecycle::parse_column;
 use provost_store::table::work::stored_message as message;
 
 /// Answer of an agent that wants no delivery.
@@ -113,7 +112,7 @@ pub(crate) fn create_delivery(
         target,
         generation: 1,
         message_id: answer_message(tx, run, text)?,
-        state: DeliveryState::Pending.as_str().to_owned(),
+        state: DeliveryState::Pending,
         tries: 0,
         next_at: now,
         give_up_at: delivery_deadline(now),
@@ -188,9 +187,8 @@ fn transition(
     row: &mut Locked<DeliveryRow>,
     event: DeliveryTransition,
 ) -> Result<DeliveryState, EngineError> {
-    let next =
-        parse_column::<DeliveryState>(&row.state)?.apply(event).map_err(RequestError::from)?;
-    row.state = next.as_str().to_owned();
+    let next = row.state.apply(event).map_err(RequestError::from)?;
+    row.state = next;
     row.claimed_until = None;
     Ok(next)
 }

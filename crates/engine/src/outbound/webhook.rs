@@ -8,9 +8,7 @@ mod fill;
 mod send;
 
 use provost_core::id::name::Namespace;
-use provost_core::lifecycle::{
-    RequestError, WebhookDeliveryState, WebhookDeliveryTransition, webhook_delivery_deadline,
-};
+use provost_core::lifecycle::{RequestError, WebhookDeliveryTransition, webhook_delivery_deadline};
 use provost_core::usage::limits::WEBHOOKS_MAX;
 use provost_core::{Timestamp, WebhookDeliveryId, WebhookId};
 use provost_store::Tx;
@@ -24,7 +22,6 @@ pub use self::fill::FanoutReport;
 pub use self::send::{ClaimedWebhookDelivery, WebhookClaimLimits, WebhookDeliveryResult};
 use crate::engine::Engine;
 use crate::error::EngineError;
-use crate::run::lifecycle::parse_column;
 use provost_store::query::page::{PAGE_MAX, Page};
 
 /// A webhook to create.
@@ -216,8 +213,8 @@ fn transition(
     row: &mut WebhookDeliveryRow,
     event: WebhookDeliveryTransition,
 ) -> Result<(), EngineError> {
-    let next = parse_column::<WebhookDeliveryState>(&row.state)?.apply(event)?;
-    row.state = next.as_str().to_owned();
+    let next = row.state.apply(event)?;
+    row.state = next;
     row.claimed_until = None;
     Ok(())
 }

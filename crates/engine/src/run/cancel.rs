@@ -2,7 +2,7 @@
 
 use provost_core::durable::{CancelRequested, DurableEvent};
 use provost_core::id::name::Namespace;
-use provost_core::lifecycle::{TaskState, TaskTransition};
+use provost_core::lifecycle::{RunPhase, TaskTransition};
 use provost_core::recovery::OutcomeCode;
 use provost_core::{RunId, TaskId};
 use provost_failpoint::failpoint;
@@ -12,7 +12,7 @@ use provost_store::{Locked, Tx, Wakeup};
 use crate::error::EngineError;
 use crate::run::end::{self, RunEnd};
 use crate::run::event;
-use crate::run::lifecycle::{parse_column, run_state, transition_task};
+use crate::run::lifecycle::transition_task;
 use crate::submit::lock_task;
 use crate::tasks::Tasks;
 use crate::{child, input};
@@ -49,7 +49,7 @@ fn cancel_task(
     id: TaskId,
 ) -> Result<CancelResult, EngineError> {
     let task = lock_task(tx, namespace, id)?;
-    if parse_column::<TaskState>(&task.state)?.is_terminal() {
+    if task.state.is_terminal() {
         return Ok(CancelResult::AlreadyEnded);
     }
     // Inputs first, so that the end of a run does not start the next one.
@@ -86,10 +86,10 @@ pub(crate) fn cancel(
     mut row: Locked<RunRow>,
     code: OutcomeCode,
 ) -> Result<CancelResult, EngineError> {
-    if run_state(&row)?.is_terminal() {
+    if row.state()?.is_terminal() {
         return Ok(CancelResult::AlreadyEnded);
     }
-    if row.phase != "leased" {
+    if row.phase != RunPhase::Leased {
         let detail = match code {
             OutcomeCode::DeadlineExceeded => "the deadline has passed",
             _ => "it was cancelled",
@@ -99,7 +99,7 @@ pub(crate) fn cancel(
     }
     if row.cancel_requested.is_none() {
         row.cancel_requested = Some(tx.now());
-        row.cancel_code = Some(code.as_str().to_owned());
+        row.cancel_code = Some(code);
         let requested = DurableEvent::CancelRequested(CancelRequested { code });
         event::append_event(tx, &mut row, requested)?;
         row.save(tx)?;

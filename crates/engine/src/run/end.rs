@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use provost_core::durable::{DurableEvent, EndError, RunEnded, StoredJson};
 use provost_core::lifecycle::{
-    AttemptStatus, FinishedRun, RunStatus, RunTransition, task_state_after_run,
+    AttemptStatus, FinishedRun, RunPhase, RunStatus, RunTransition, task_state_after_run,
 };
 use provost_core::recovery::OutcomeCode;
+use provost_core::scheduling::TimerKind;
 use provost_failpoint::failpoint;
 use provost_store::query::pending_work::{self, PendingWork};
 use provost_store::table::governance::approval_grant;
@@ -21,14 +22,13 @@ use crate::error::EngineError;
 use crate::input::follow_up;
 use crate::outbound::{delivery, outbox};
 use crate::run::event;
-use crate::run::lifecycle::{parse_column, set_task_state, transition_run};
+use crate::run::lifecycle::{set_task_state, transition_run};
 use crate::submit::execution_class;
 use crate::submit::queue;
-use crate::submit::queue::QUEUE_DEADLINE;
 use crate::{approval, budget, child, input};
 
 /// Timers of a run that its row does not show.
-const TIMERS: [&str; 3] = [QUEUE_DEADLINE, queue::RUN_DUE, timer::CHILD_WAIT];
+const TIMERS: [TimerKind; 3] = [TimerKind::QueueDeadline, TimerKind::RunDue, TimerKind::ChildWait];
 
 /// How a run ends.
 #[derive(Debug, Clone, PartialEq)]
@@ -80,9 +80,8 @@ pub(crate) fn release_attempt(
     }
     run.lease_owner = None;
     run.lease_until = None;
-    let status = code.map_or(AttemptStatus::Ok, OutcomeCode::attempt_status).as_str();
-    let outcome_code = code.map(OutcomeCode::as_str);
-    let end = attempt::EndAttempt { status, outcome_code, detail };
+    let status = code.map_or(AttemptStatus::Ok, OutcomeCode::attempt_status);
+    let end = attempt::EndAttempt { status, outcome_code: code, detail };
     attempt::end(tx, run.id, run.attempt_no, end)?;
     execution_class::release_slot(tx, run, code)
 }
@@ -96,13 +95,13 @@ pub(crate) fn end_run(
 ) -> Result<(), EngineError> {
     let detail = end.detail.as_deref();
     let pending = pending_work::of_run(tx, run, TIMERS)?;
-    if run.phase == "parked" {
+    if run.phase == RunPhase::Parked {
         run_join::remove_of_run(tx, run.id)?;
     }
     release_attempt(tx, run, end.code, detail)?;
     let state = transition_run(run, end.event)?;
     run.ready = false;
-    run.outcome_code = end.code.map(|code| code.as_str().to_owned());
+    run.outcome_code = end.code;
     run.detail = end.detail.clone();
     run.ended = Some(tx.now());
     if let Some(SerializedResult { result, usage }) = end.result.as_deref() {
@@ -199,7 +198,7 @@ fn update_task_after_run(
 ) -> Result<(), EngineError> {
     task.cost_micros += run.cost_micros;
     let ended = FinishedRun { id: run.id, status };
-    match task_state_after_run(parse_column(&task.state)?, task.current_run_id, ended) {
+    match task_state_after_run(task.state, task.current_run_id, ended) {
         Some(next) => set_task_state(tx, task, next)?,
         None => task.save(tx)?,
     }

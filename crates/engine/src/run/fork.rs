@@ -27,7 +27,6 @@ use crate::journal::JournalState;
 use crate::journal::transaction;
 use crate::run::Runs;
 use crate::run::event;
-use crate::run::lifecycle::{parse_column, policy};
 use crate::submit::queue;
 use crate::submit::{self, ClassAssignment, IdempotencyRecord, NewRun};
 
@@ -210,12 +209,13 @@ fn before_newest_message(
     parts: &[ContentPart],
 ) -> Result<ForkPoint, EngineError> {
     loop {
-        let newest = entries_up_to(tx, origin.id, until)?.into_iter().rev().find(|row| {
-            row.kind == StepKind::DrainInput.as_str() || row.kind == StepKind::Checkpoint.as_str()
-        });
+        let newest = entries_up_to(tx, origin.id, until)?
+            .into_iter()
+            .rev()
+            .find(|row| row.kind == StepKind::DrainInput || row.kind == StepKind::Checkpoint);
         let message = Some(parts.to_vec());
         match newest {
-            Some(row) if row.kind == StepKind::Checkpoint.as_str() => {
+            Some(row) if row.kind == StepKind::Checkpoint => {
                 return Ok(ForkPoint { origin, entry_no: None, message });
             }
             Some(row) => {
@@ -331,7 +331,7 @@ fn new_task(
         agent_revision: point.origin.agent_revision,
         session_id: session.id.clone(),
         parent_task_id: None,
-        state: TaskState::accepted(/*delayed*/ false).as_str().to_owned(),
+        state: TaskState::accepted(/*delayed*/ false),
         spawned_by: Some(match request.step {
             Some(step) => format!("fork:{}:{step}", request.run),
             None => format!("fork:{}", request.run),
@@ -379,7 +379,12 @@ fn start(
     }
     let new = NewRun {
         id,
-        class: &ClassAssignment::of_task(tx, task, command.lane.as_deref(), &policy(origin)?)?,
+        class: &ClassAssignment::of_task(
+            tx,
+            task,
+            command.lane.as_deref(),
+            &origin.execution_policy()?,
+        )?,
         not_before: tx.now(),
         parent: None,
         spawn: child::spawn_options_for_continuation(origin)?,
@@ -398,6 +403,6 @@ fn start(
     event::append_event(tx, &mut row, DurableEvent::Forked(forked))?;
     row.save(tx)?;
     queue::refresh(tx, &row.namespace, &row.session_id)?;
-    let session: String = parse_column(&row.session_id)?;
+    let session = row.session_id.clone();
     Ok(ForkReceipt { task: task.id, run: row.id, session, deduped: false })
 }

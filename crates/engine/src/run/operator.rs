@@ -12,7 +12,6 @@ use crate::approval;
 use crate::error::EngineError;
 use crate::run::Runs;
 use crate::run::event;
-use crate::run::lifecycle::{parse_column, run_state};
 
 impl Runs<'_> {
     /// Resumes a run that is parked for an operator, after its retries were exhausted or after a crash loop. It
@@ -31,7 +30,7 @@ impl Runs<'_> {
     /// Fails for any other run.
     pub async fn retry(self, namespace: &Namespace, id: RunId) -> Result<RunId, EngineError> {
         let row = query::run::get(self.engine.store(), namespace, id).await?;
-        let status: RunStatus = parse_column(&row.status)?;
+        let status: RunStatus = row.status;
         if !status.is_terminal() || status == RunStatus::Ok {
             return Err(refused(&row, "retried"));
         }
@@ -49,7 +48,7 @@ impl Runs<'_> {
 fn resume(tx: &mut Tx<'_>, namespace: &Namespace, id: RunId, by: &str) -> Result<(), EngineError> {
     let mut row = run::lock_in(tx, namespace.as_str(), id)?
         .ok_or_else(|| EngineError::not_found("run", id))?;
-    if run_state(&row)?.wait_reason() != Some(WaitReason::Operator) {
+    if row.state()?.wait_reason() != Some(WaitReason::Operator) {
         return Err(refused(&row, "resumed"));
     }
     row.paused = None;
@@ -64,8 +63,6 @@ fn resume(tx: &mut Tx<'_>, namespace: &Namespace, id: RunId, by: &str) -> Result
 
 /// Creates the error of a run in a state that does not permit the command.
 fn refused(row: &RunRow, event: &'static str) -> EngineError {
-    let status = parse_column::<RunStatus>(&row.status).ok();
-    let from = status.map_or("unknown", RunStatus::as_str);
-    let terminal = status.is_some_and(RunStatus::is_terminal);
+    let (from, terminal) = (row.status.as_str(), row.status.is_terminal());
     EngineError::from(InvalidTransition { machine: "run", from, transition: event, terminal })
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use provost_core::durable::{
     DurableEvent, EndError, HandedOver, Interrupted, Parked, RetryScheduled,
 };
-use provost_core::lifecycle::{RunTransition, TaskTransition, WaitReason};
+use provost_core::lifecycle::{RunPhase, RunTransition, TaskTransition, WaitReason};
 use provost_core::recovery::{OutcomeCode, RetryClass};
 use provost_failpoint::failpoint;
 use provost_store::table::work::run::{self, RunRow};
@@ -19,7 +19,7 @@ use crate::error::EngineError;
 use crate::journal::transaction::fenced_error;
 use crate::run::end::{self, RunEnd};
 use crate::run::event;
-use crate::run::lifecycle::{parse_column, policy, transition_run, transition_task};
+use crate::run::lifecycle::{transition_run, transition_task};
 use crate::submit::queue;
 use crate::worker::lease::Lease;
 use crate::{budget, child};
@@ -47,7 +47,7 @@ pub(crate) fn lock_leased_run(
     lease: &Lease,
 ) -> Result<Locked<RunRow>, EngineError> {
     let row = run::lock(tx, lease.run)?.ok_or_else(|| EngineError::not_found("run", lease.run))?;
-    if row.epoch != lease.epoch || row.phase != "leased" {
+    if row.epoch != lease.epoch || row.phase != RunPhase::Leased {
         return Err(fenced_error(tx, lease)?);
     }
     Ok(row)
@@ -123,7 +123,7 @@ fn settle_locked(
 
 /// Returns the end of a cancelled run, with the code of the cancellation request.
 pub(crate) fn cancelled(row: &RunRow) -> Result<RunEnd, EngineError> {
-    let code = row.cancel_code.as_deref().map(parse_column).transpose()?;
+    let code = row.cancel_code;
     let code = code.unwrap_or(OutcomeCode::CancelledByUser);
     let detail = match code {
         OutcomeCode::DeadlineExceeded => "the deadline has passed",
@@ -192,7 +192,7 @@ fn fail(
     chance: f64,
 ) -> Result<(), EngineError> {
     let AttemptFailure { code, detail, error, retry_after } = *failure;
-    let retry = policy(row)?.retry;
+    let retry = row.execution_policy()?.retry;
     row.failure_count += 1;
     let tries = u32::try_from(row.failure_count).unwrap_or(u32::MAX);
     let delay = retry.retries(code).then(|| retry.next_delay(tries, retry_after, chance)).flatten();
@@ -230,14 +230,14 @@ pub(crate) fn park_for_operator(
     journal::mark_open_steps_unknown(tx, row.id)?;
     transition_run(row, RunTransition::Parked(WaitReason::Operator))?;
     row.paused = Some(tx.now());
-    row.outcome_code = Some(code.as_str().to_owned());
+    row.outcome_code = Some(code);
     row.detail = Some(detail.to_owned());
     let (waits_for, detail) = (WaitReason::Operator, Some(detail.to_owned()));
     let parked = Parked { reason: waits_for, code: Some(code), detail };
     event::append_event(tx, row, DurableEvent::Parked(parked))?;
     row.save(tx)?;
     if let Some(mut task) = task::lock(tx, row.task_id)? {
-        task.waiting_for = Some(WaitReason::Operator.as_str().to_owned());
+        task.waiting_for = Some(WaitReason::Operator);
         task.save(tx)?;
         transition_task(tx, &mut task, TaskTransition::WaitingForInput)?;
     }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use provost_core::execution_policy::ExecutionPolicy;
 use provost_core::id::name::Namespace;
-use provost_core::scheduling::ExecutionClassKey;
+use provost_core::scheduling::{ClassHealth, ExecutionClassKey};
 use provost_store::Tx;
 use provost_store::table::governance::agent;
 use provost_store::table::scheduling::execution_class::{self, ExecutionClassRow};
@@ -56,7 +56,7 @@ impl ClassAssignment {
         lane: Option<&str>,
         policy: &ExecutionPolicy,
     ) -> Result<Self, EngineError> {
-        let namespace: Namespace = crate::run::lifecycle::parse_column(&task.namespace)?;
+        let namespace = task.namespace()?;
         let row = agent::get(tx, &task.namespace, &task.agent, task.agent_revision)?;
         let revision = row.map(AgentRevision::from_row).transpose()?;
         let queue_timeout = revision.and_then(|revision| revision.config.timeouts.queue());
@@ -79,7 +79,7 @@ impl ClassAssignment {
             pool: "default".to_owned(),
             max_running: CLASS_CONCURRENCY_DEFAULT,
             running: 0,
-            health: "healthy".to_owned(),
+            health: ClassHealth::Healthy,
             failures: "[]".to_owned(),
             probe_at: None,
             last_served: 0,

@@ -190,6 +190,6 @@ fn set_breaker(
 ) -> Result<(), EngineError> {
     class.failures = serde_json::to_string(breaker.failures())?;
     class.probe_at = breaker.probe_at();
-    class.health = breaker.health(now).as_str().to_owned();
+    class.health = breaker.health(now);
     Ok(())
 }

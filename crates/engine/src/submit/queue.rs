@@ -5,6 +5,8 @@
 
 use std::time::Duration;
 
+use provost_core::lifecycle::RunPhase;
+use provost_core::scheduling::TimerKind;
 use provost_core::{RunId, Timestamp};
 use provost_store::table::governance::agent;
 use provost_store::table::scheduling::timer;
@@ -13,11 +15,6 @@ use provost_store::{Tx, Wakeup};
 
 use crate::agent::AgentRevision;
 use crate::error::EngineError;
-
-/// Timer that makes a run due.
-pub(crate) const RUN_DUE: &str = "run_due";
-/// Timer that ends a run that was not started in time.
-pub(crate) const QUEUE_DEADLINE: &str = "run_queue_deadline";
 
 /// Returns the rank of a run in its class, lower first: one step of priority counts like one minute of waiting.
 pub(crate) fn rank(queued: Timestamp, priority: i64) -> i64 {
@@ -28,7 +25,7 @@ pub(crate) fn rank(queued: Timestamp, priority: i64) -> i64 {
 pub(crate) fn refresh(tx: &mut Tx<'_>, namespace: &str, session: &str) -> Result<(), EngineError> {
     let next = match run::session_owner(tx, namespace, session)? {
         Some(holder) => {
-            (holder.phase == "queued" && holder.not_before <= tx.now()).then_some(holder)
+            (holder.phase == RunPhase::Queued && holder.not_before <= tx.now()).then_some(holder)
         }
         None => run::first_due(tx, namespace, session)?,
     };
@@ -48,10 +45,10 @@ pub(crate) fn schedule(
     run.not_before = not_before;
     run.ready = false;
     if not_before > tx.now() {
-        timer::set(tx, RUN_DUE, &run.id.to_string(), not_before)?;
+        timer::set(tx, TimerKind::RunDue, &run.id.to_string(), not_before)?;
         tx.wake(Wakeup::Timer);
     } else {
-        timer::clear(tx, RUN_DUE, &run.id.to_string())?;
+        timer::clear(tx, TimerKind::RunDue, &run.id.to_string())?;
     }
     Ok(())
 }
@@ -66,7 +63,7 @@ pub(crate) fn release_deferred(
     let Some(mut run) = run::lock(tx, next)? else { return Ok(()) };
     let deadline = deadline_after(tx, before)?;
     if let Some(deadline) = deadline {
-        timer::set(tx, QUEUE_DEADLINE, &next.to_string(), deadline)?;
+        timer::set(tx, TimerKind::QueueDeadline, &next.to_string(), deadline)?;
         tx.wake(Wakeup::Timer);
     }
     run.not_before = tx.now();

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use provost_core::durable::{Accepted, DurableEvent};
 use provost_core::lifecycle::{RunKind, RunState};
+use provost_core::scheduling::TimerKind;
 use provost_core::{RunId, Timestamp};
 use provost_store::table::scheduling::timer;
 use provost_store::table::work::input::InputRow;
@@ -16,7 +17,6 @@ use crate::error::EngineError;
 use crate::input;
 use crate::run::event;
 use crate::submit::queue;
-use crate::submit::queue::{QUEUE_DEADLINE, RUN_DUE};
 use provost_store::table::work::run_state::DEFERRED;
 
 /// Settings of a new run.
@@ -85,14 +85,14 @@ fn enqueue(
         return Ok(());
     }
     if new.not_before > now {
-        timer::set(tx, RUN_DUE, &run.id.to_string(), new.not_before)?;
+        timer::set(tx, TimerKind::RunDue, &run.id.to_string(), new.not_before)?;
         tx.wake(Wakeup::Timer);
     }
     if let Some(timeout) = new.queue_timeout.or(new.class.queue_timeout) {
         // The queue timeout of a delayed run starts when the run is due.
         let deadline = run.not_before.max(now).after(timeout);
         run.queue_deadline = Some(deadline);
-        timer::set(tx, QUEUE_DEADLINE, &run.id.to_string(), deadline)?;
+        timer::set(tx, TimerKind::QueueDeadline, &run.id.to_string(), deadline)?;
         tx.wake(Wakeup::Timer);
     }
     Ok(())
@@ -114,8 +114,8 @@ fn new_run_row(tx: &Tx<'_>, task: &TaskRow, new: &NewRun<'_>) -> Result<RunRow, 
         agent: task.agent.clone(),
         agent_revision: task.agent_revision,
         policy: new.class.policy.clone(),
-        status: state.status().as_str().to_owned(),
-        phase: state.phase().as_str().to_owned(),
+        status: state.status(),
+        phase: state.phase(),
         outcome_code: None,
         detail: None,
         ready: false,
@@ -156,7 +156,7 @@ fn new_run_row(tx: &Tx<'_>, task: &TaskRow, new: &NewRun<'_>) -> Result<RunRow, 
         created: now,
         started: None,
         ended: None,
-        kind: RunKind::Agent.as_str().to_owned(),
+        kind: RunKind::Agent,
     })
 }
 

@@ -6,13 +6,12 @@
 mod cron;
 mod timing;
 
-use std::fmt;
-use std::str::FromStr;
 use std::time::Duration;
 
 use provost_core::command::TaskRequest;
 use provost_core::id::name::Namespace;
 use provost_core::lifecycle::RequestError;
+use provost_core::scheduling::{MissedRunPolicy, OverlapPolicy};
 use provost_core::{TaskId, Timestamp};
 use provost_store::table::scheduling::schedule::{self, ScheduleRow};
 use provost_store::{Tx, Wakeup};
@@ -30,36 +29,6 @@ const ID_CHARS_MAX: usize = 64;
 const CATCH_UP_MAX: u32 = 100;
 /// Maximum number of upcoming times in one response.
 const NEXT_MAX: usize = 100;
-
-/// Treatment of times that were missed because no scheduler ran.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum MissedRunPolicy {
-    /// Skips times that are more than one minute late.
-    Skip,
-    /// Fires once for all missed times.
-    #[default]
-    One,
-    /// Fires the latest missed times, oldest first.
-    All {
-        /// Maximum number of times.
-        max: u32,
-    },
-}
-
-/// Treatment of a time whose predecessor's task has not ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum OverlapPolicy {
-    /// Both tasks run.
-    Allow,
-    /// Skips the new time.
-    #[default]
-    Skip,
-    /// Queues the new task in the session of the request, or in a session of the schedule if the request names none.
-    Queue,
-    /// Cancels the previous task.
-    CancelPrevious,
-}
 
 /// A task request with its times.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -210,8 +179,8 @@ fn put(
         timing: serde_json::to_string(&new.timing)?,
         zone: new.zone.clone(),
         command: serde_json::to_string(&new.command)?,
-        catch_up: new.catch_up.to_string(),
-        overlap: serde_json::to_value(new.overlap)?.as_str().unwrap_or_default().to_owned(),
+        catch_up: new.catch_up,
+        overlap: new.overlap,
         jitter_ms: new.jitter_ms,
         next_at: None,
         active: true,
@@ -296,8 +265,8 @@ fn state(row: &ScheduleRow) -> Result<ScheduleState, EngineError> {
         timing: serde_json::from_str(&row.timing)?,
         zone: row.zone.clone(),
         command: serde_json::from_str(&row.command)?,
-        catch_up: row.catch_up.parse()?,
-        overlap: overlap_of(row)?,
+        catch_up: row.catch_up,
+        overlap: row.overlap,
         jitter_ms: row.jitter_ms,
     };
     Ok(ScheduleState {
@@ -308,11 +277,6 @@ fn state(row: &ScheduleRow) -> Result<ScheduleState, EngineError> {
         last_task: row.last_task_id,
         last_error: row.last_error.clone(),
     })
-}
-
-/// Parses the overlap policy of a stored schedule.
-pub(crate) fn overlap_of(row: &ScheduleRow) -> Result<OverlapPolicy, EngineError> {
-    Ok(serde_json::from_value(row.overlap.as_str().into())?)
 }
 
 impl Schedule {
@@ -342,44 +306,5 @@ impl Schedule {
         let jitter = Duration::from_millis(self.jitter_ms);
         ScheduleTimes::new(&self.timing, &self.zone, Timestamp::default(), jitter, &self.id)?;
         Ok(())
-    }
-}
-
-impl fmt::Display for MissedRunPolicy {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Skip => f.write_str("skip"),
-            Self::One => f.write_str("one"),
-            Self::All { max } => write!(f, "all:{max}"),
-        }
-    }
-}
-
-impl FromStr for MissedRunPolicy {
-    type Err = RequestError;
-
-    fn from_str(text: &str) -> Result<Self, RequestError> {
-        let max = text.strip_prefix("all:").and_then(|max| max.parse().ok());
-        match (text, max) {
-            ("skip", _) => Ok(Self::Skip),
-            ("one", _) => Ok(Self::One),
-            (_, Some(max)) => Ok(Self::All { max }),
-            _ => {
-                let fix = "use `skip`, `one` or `all:<number>`";
-                Err(RequestError::invalid("schedule.catch_up", "not a rule", fix))
-            }
-        }
-    }
-}
-
-impl Serialize for MissedRunPolicy {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
-impl<'de> Deserialize<'de> for MissedRunPolicy {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
     }
 }

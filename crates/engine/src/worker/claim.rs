@@ -7,6 +7,7 @@ use provost_core::lifecycle::{
     AttemptReason, AttemptStatus, RunStatus, RunTransition, TaskTransition,
 };
 use provost_core::recovery::{OutcomeCode, RetryClass};
+use provost_core::scheduling::TimerKind;
 use provost_core::{RunId, Timestamp, WorkerId};
 use provost_failpoint::failpoint;
 use provost_store::query::event_log;
@@ -19,7 +20,7 @@ use provost_store::{Locked, Tx};
 use crate::child;
 use crate::error::EngineError;
 use crate::run::event;
-use crate::run::lifecycle::{parse_column, transition_run, transition_task};
+use crate::run::lifecycle::{transition_run, transition_task};
 use crate::submit::execution_class;
 use crate::submit::queue;
 use crate::worker::lease::Lease;
@@ -119,7 +120,7 @@ fn claim_run(
     let mut task = task::lock(tx, run.task_id)?;
     prepare_run(tx, &mut run, task.as_deref())?;
     if run.started.is_none() && run.queue_deadline.is_some() {
-        timer::clear(tx, queue::QUEUE_DEADLINE, &run.id.to_string())?;
+        timer::clear(tx, TimerKind::QueueDeadline, &run.id.to_string())?;
     }
     let missing = || {
         EngineError::Unreadable(format!(
@@ -150,7 +151,7 @@ fn claim_run(
     let lease = Lease {
         run: run.id,
         task: run.task_id,
-        kind: parse_column(&run.kind)?,
+        kind: run.kind,
         namespace: run.namespace.clone(),
         session: run.session_id.clone(),
         epoch: run.epoch,
@@ -188,8 +189,8 @@ fn insert_attempt(
     let attempt = attempt::AttemptRow {
         run_id: lease.run,
         attempt_no: lease.attempt,
-        strategy: reason.as_str().to_owned(),
-        status: AttemptStatus::Running.as_str().to_owned(),
+        strategy: reason,
+        status: AttemptStatus::Running,
         epoch: lease.epoch,
         provider: None,
         model: None,
@@ -219,7 +220,7 @@ fn prepare_run(
     if run.attempt_no == 0 && run.forked_from.is_none() {
         input::claim_first(tx, run.id)?;
     }
-    if let (RunStatus::Accepted, Some(timeout_ms)) = (parse_column(&run.status)?, run.timeout_ms) {
+    if let (RunStatus::Accepted, Some(timeout_ms)) = (run.status, run.timeout_ms) {
         let task_deadline = task.and_then(|task| task.deadline);
         let own = tx.now().after(Duration::from_millis(timeout_ms));
         run.deadline = Some(task_deadline.map_or(own, |deadline| deadline.min(own)));
@@ -235,7 +236,7 @@ fn reason(tx: &mut Tx<'_>, run: &RunRow) -> Result<AttemptReason, EngineError> {
     let Some(before) = attempt::get(tx, run.id, run.attempt_no)? else {
         return Ok(AttemptReason::Primary);
     };
-    let code = before.outcome_code.as_deref().map(parse_column::<OutcomeCode>).transpose()?;
+    let code = before.outcome_code;
     Ok(match code {
         None | Some(OutcomeCode::CancelledByInterrupt) => AttemptReason::Resume,
         Some(code) if code.retry_class() == RetryClass::Resume => AttemptReason::Resume,

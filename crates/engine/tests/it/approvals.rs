@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use provost_core::command::TaskRequest;
 use provost_core::id::name::Namespace;
-use provost_core::lifecycle::{ApprovalState, GrantScope};
+use provost_core::lifecycle::{ApprovalState, GrantScope, RunPhase, RunStatus};
+use provost_core::recovery::OutcomeCode;
 use provost_core::{ApprovalDecision, ApprovalId, Env, RunId};
 use provost_engine::EngineOptions;
 use provost_model::{self as scripted};
@@ -112,7 +113,7 @@ async fn g32_an_answer_counts_for_its_own_question_only() {
         .await
         .unwrap();
     assert!(text(&cluster.ended(second.run).await).contains("not approved: no"));
-    assert_eq!(cluster.run(first.run).await.phase, "parked");
+    assert_eq!(cluster.run(first.run).await.phase, RunPhase::Parked);
     cluster
         .engine
         .approvals()
@@ -131,7 +132,7 @@ async fn g33_silence_is_a_no_after_half_an_hour() {
     let id = asked(&cluster, accepted.run).await;
     cluster.clock.advance(HALF_HOUR - Duration::from_millis(1));
     cluster.engine.maintenance().reconcile().await.unwrap();
-    assert_eq!(cluster.run(accepted.run).await.phase, "parked");
+    assert_eq!(cluster.run(accepted.run).await.phase, RunPhase::Parked);
     cluster.clock.advance(Duration::from_millis(1));
     let run = cluster.ended(accepted.run).await;
     assert!(text(&run).contains("no approver answered in time"), "{}", text(&run));
@@ -151,7 +152,7 @@ async fn g33_where_nobody_can_answer_it_is_settled_at_once() {
     let _worker = cluster.engine.start().await.unwrap();
     let accepted = cluster.say("chat", "go").await;
     let run = cluster.ended(accepted.run).await;
-    assert_eq!(run.status, "ok");
+    assert_eq!(run.status, RunStatus::Ok);
     assert!(text(&run).contains("no approver answered in time"), "{}", text(&run));
     assert_eq!(cluster.questions().await, []);
 }
@@ -222,13 +223,13 @@ async fn a16_08_a_start_that_needs_approval_can_be_approved_and_denied() {
     let id = asked(&cluster, denied.run).await;
     cluster.engine.approvals().answer(&cluster.namespace, id, deny("not now"), "me").await.unwrap();
     let run = cluster.ended(denied.run).await;
-    assert_eq!(run.outcome_code.as_deref(), Some("approval_denied"));
+    assert_eq!(run.outcome_code.map(OutcomeCode::as_str), Some("approval_denied"));
     assert_eq!((run.detail.as_deref(), run.claim_count), (Some("not now"), 0));
     let ignored = cluster.say("third", "go").await;
     cluster.parked(ignored.run).await;
     cluster.clock.advance(HALF_HOUR);
     let run = cluster.ended(ignored.run).await;
-    assert_eq!(run.outcome_code.as_deref(), Some("approval_expired"));
+    assert_eq!(run.outcome_code.map(OutcomeCode::as_str), Some("approval_expired"));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -277,8 +278,11 @@ async fn grants_reach_as_far_as_they_say() {
 /// Approves whatever a run asks, once each, until it ends; tells how often it asked.
 async fn answer_all(cluster: &Cluster, run: RunId) -> usize {
     let mut answers = 0;
-    while cluster.until(run, |row| matches!(row.phase.as_str(), "done" | "parked")).await.phase
-        != "done"
+    while cluster
+        .until(run, |row| matches!(row.phase, RunPhase::Done | RunPhase::Parked))
+        .await
+        .phase
+        != RunPhase::Done
     {
         for question in cluster.questions().await {
             cluster
@@ -369,5 +373,5 @@ async fn bad_answers_are_refused_with_a_code() {
         .await
         .unwrap_err();
     assert_eq!(long.code(), "payload_too_large");
-    assert_eq!(cluster.run(accepted.run).await.phase, "parked", "nothing happened");
+    assert_eq!(cluster.run(accepted.run).await.phase, RunPhase::Parked, "nothing happened");
 }

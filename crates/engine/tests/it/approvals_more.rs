@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use provost_core::command::TaskRequest;
-use provost_core::lifecycle::GrantScope;
-use provost_core::recovery::UnknownEffectPolicy;
+use provost_core::lifecycle::{GrantScope, RunStatus, WaitReason};
+use provost_core::recovery::{OutcomeCode, UnknownEffectPolicy};
 use provost_core::{ApprovalDecision, ApprovalId, RunId};
 use provost_engine::{EngineOptions, Worker};
 use provost_model::{self as scripted};
@@ -154,10 +154,16 @@ async fn a_question_frees_the_session_and_its_answer_is_the_result() {
     let accepted = cluster.say("chat", "paint it").await;
     let id = asked(&cluster, accepted.run, "question").await;
     let run = cluster.run(accepted.run).await;
-    assert_eq!((run.parked_for.as_deref(), run.holds_session), (Some("question"), false));
+    assert_eq!(
+        (run.parked_for.map(WaitReason::as_str), run.holds_session),
+        (Some("question"), false)
+    );
     let task =
         query::task::get(cluster.engine.store(), &cluster.namespace, accepted.task).await.unwrap();
-    assert_eq!((task.state.as_str(), task.waiting_for.as_deref()), ("waiting", Some("question")));
+    assert_eq!(
+        (task.state.as_str(), task.waiting_for.map(WaitReason::as_str)),
+        ("waiting", Some("question"))
+    );
     // Another task of the session goes on meanwhile.
     let mut other = command("chat", "chat");
     other.new_task = true;
@@ -222,14 +228,14 @@ async fn g41_money_that_is_spent_is_asked_for_before_the_next_call() {
     let id = asked(&cluster, accepted.run, "budget_raise").await;
     assert_eq!(cluster.rooms.model_calls(), 1, "the second call was not sent");
     let run = cluster.run(accepted.run).await;
-    assert_eq!((run.parked_for.as_deref(), run.lease_owner), (Some("budget"), None));
+    assert_eq!((run.parked_for.map(WaitReason::as_str), run.lease_owner), (Some("budget"), None));
     cluster
         .engine
         .approvals()
         .approve(&cluster.namespace, id, GrantScope::Once, "me")
         .await
         .unwrap();
-    assert_eq!(cluster.ended(accepted.run).await.status, "ok");
+    assert_eq!(cluster.ended(accepted.run).await.status, RunStatus::Ok);
     let (namespace, scope) = (cluster.namespace.to_string(), format!("task:{}", accepted.task));
     let row = cluster.store.read(move |tx| budget::get(tx, &namespace, &scope)).await.unwrap();
     let row = row.unwrap();
@@ -246,12 +252,18 @@ async fn g41_without_more_money_a_run_ends() {
     let deny = ApprovalDecision::Deny { reason: "too dear".to_owned() };
     cluster.engine.approvals().answer(&cluster.namespace, id, deny, "me").await.unwrap();
     let run = cluster.ended(denied.run).await;
-    assert_eq!((run.status.as_str(), run.outcome_code.as_deref()), ("error", Some("budget")));
+    assert_eq!(
+        (run.status.as_str(), run.outcome_code.map(OutcomeCode::as_str)),
+        ("error", Some("budget"))
+    );
     cluster.agent("default", json!({"policy": {"interactive": false}})).await;
     let mut headless = command;
     headless.session_id = Some("other".parse().unwrap());
     let headless = cluster.accept(headless).await;
     let run = cluster.ended(headless.run).await;
-    assert_eq!((run.status.as_str(), run.outcome_code.as_deref()), ("error", Some("budget")));
+    assert_eq!(
+        (run.status.as_str(), run.outcome_code.map(OutcomeCode::as_str)),
+        ("error", Some("budget"))
+    );
     assert_eq!(cluster.rooms.model_calls(), 2);
 }

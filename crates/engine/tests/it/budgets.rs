@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use provost_agent::Agent;
 use provost_core::command::TaskRequest;
+use provost_core::lifecycle::RunStatus;
+use provost_core::recovery::OutcomeCode;
 use provost_core::resource::AgentSpec;
 use provost_core::{Currency, Env, Money, Pricing, RunId, Usage};
 use provost_engine::{Budget, BudgetPeriod, BudgetScope, BudgetUsage, EngineOptions, child_tools};
@@ -90,7 +92,7 @@ async fn g41_money_stops_the_next_model_call_before_it_is_sent() {
         let run = harness.wait(accepted.run).await;
         let expected = if turn < 3 { ("ok", None) } else { ("error", Some("budget")) };
         assert_eq!(
-            (run.status.as_str(), run.outcome_code.as_deref()),
+            (run.status.as_str(), run.outcome_code.map(OutcomeCode::as_str)),
             expected,
             "{:?}",
             run.detail
@@ -102,7 +104,7 @@ async fn g41_money_stops_the_next_model_call_before_it_is_sent() {
     // More money, and it goes on.
     cap(&harness, BudgetScope::Namespace, 5 * CALL_MAX, None).await;
     let accepted = harness.say("chat", "hi").await;
-    assert_eq!(harness.wait(accepted.run).await.status, "ok");
+    assert_eq!(harness.wait(accepted.run).await.status, RunStatus::Ok);
     replay_all(&harness).await;
 }
 
@@ -133,7 +135,7 @@ async fn g41_sixty_four_runs_at_once_never_exceed_a_cap() {
     let mut refused = 0;
     for run in runs {
         let run = harness.wait(run).await;
-        refused += usize::from(run.outcome_code.as_deref() == Some("budget"));
+        refused += usize::from(run.outcome_code.map(OutcomeCode::as_str) == Some("budget"));
     }
     let state = budget(&harness, BudgetScope::Namespace).await;
     let really = i64::try_from(spent.load(Ordering::SeqCst)).unwrap();
@@ -189,7 +191,7 @@ async fn g41_sixty_four_runs_at_once_never_exceed_a_cap_in_any_trial() {
         let mut refused = 0;
         for run in runs {
             let run = harness.wait(run).await;
-            refused += usize::from(run.outcome_code.as_deref() == Some("budget"));
+            refused += usize::from(run.outcome_code.map(OutcomeCode::as_str) == Some("budget"));
         }
         let state = budget(&harness, BudgetScope::Namespace).await;
         let really = i64::try_from(spent.load(Ordering::SeqCst)).unwrap();
@@ -208,11 +210,14 @@ async fn g41_a_model_without_a_price_is_refused_under_a_cap() {
     let capped = TaskRequest { budget: Some(money(1_000_000)), ..command("chat", "hi") };
     let accepted = harness.engine.submit(&harness.namespace, capped).await.unwrap();
     let run = harness.wait(accepted.run).await;
-    assert_eq!((run.status.as_str(), run.outcome_code.as_deref()), ("error", Some("budget")));
+    assert_eq!(
+        (run.status.as_str(), run.outcome_code.map(OutcomeCode::as_str)),
+        ("error", Some("budget"))
+    );
     assert!(run.detail.unwrap().contains("price"), "it says why");
     assert_eq!(harness.effects.model_calls(), 0);
     let free = harness.say("other", "hi").await;
-    assert_eq!(harness.wait(free.run).await.status, "ok");
+    assert_eq!(harness.wait(free.run).await.status, RunStatus::Ok);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -225,7 +230,7 @@ async fn g41_a_budget_starts_anew_with_its_period() {
     for (day, expected) in [("ok", "error"), ("ok", "error")].into_iter().enumerate() {
         for wanted in [expected.0, expected.1] {
             let accepted = harness.say("chat", "hi").await;
-            assert_eq!(harness.wait(accepted.run).await.status, wanted, "day {day}");
+            assert_eq!(harness.wait(accepted.run).await.status.as_str(), wanted, "day {day}");
         }
         assert_eq!(budget(&harness, session.clone()).await.spent_micros, 910);
         env.advance(Duration::from_secs(24 * 3600));
@@ -255,7 +260,7 @@ async fn g41_the_try_of_a_lost_worker_is_booked_as_estimated() {
     drop(worker);
     let _second = harness.worker().await;
     let run = harness.wait(accepted.run).await;
-    assert_eq!(run.status, "ok");
+    assert_eq!(run.status, RunStatus::Ok);
     let state = budget(&harness, BudgetScope::Namespace).await;
     assert_eq!(state.spent_micros, held.reserved_micros + 110, "both tries");
     assert_eq!((state.reserved_micros, run.cost_micros), (0, state.spent_micros));
@@ -294,7 +299,7 @@ async fn g41_a_call_that_the_provider_refused_costs_nothing() {
     // It may have been tried already when the wait was short.
     let waiting = until_attempts(&harness, accepted.run, 1).await;
     harness.env.advance(waiting.not_before.since(harness.env.now()));
-    assert_eq!(harness.wait(accepted.run).await.status, "ok");
+    assert_eq!(harness.wait(accepted.run).await.status, RunStatus::Ok);
     let state = budget(&harness, BudgetScope::Namespace).await;
     assert_eq!((state.spent_micros, state.reserved_micros), (110, 0));
 }
@@ -376,6 +381,6 @@ async fn budgets_are_set_changed_and_removed() {
         .unwrap();
     let accepted = harness.say("chat", "hi").await;
     let run = harness.wait(accepted.run).await;
-    assert_eq!(run.outcome_code.as_deref(), Some("budget"));
+    assert_eq!(run.outcome_code.map(OutcomeCode::as_str), Some("budget"));
     assert!(run.detail.unwrap().contains("EUR"), "it says in what");
 }

@@ -4,6 +4,8 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use provost_core::id::name::Namespace;
+use provost_core::lifecycle::{RunPhase, RunStatus};
+use provost_core::recovery::OutcomeCode;
 use provost_core::scheduling::InputMode;
 use provost_core::{Env, RunId, TaskId};
 use provost_engine::{CancelResult, EngineOptions};
@@ -32,10 +34,10 @@ async fn g36_a_queued_run_that_is_cancelled_never_starts() {
     cluster.ended(after.run).await;
     let run = cluster.run(accepted.run).await;
     assert_eq!((run.status.as_str(), run.claim_count), ("cancelled", 0));
-    assert_eq!(run.outcome_code.as_deref(), Some("cancelled_by_user"));
+    assert_eq!(run.outcome_code.map(OutcomeCode::as_str), Some("cancelled_by_user"));
     let task =
         query::task::get(cluster.engine.store(), &cluster.namespace, accepted.task).await.unwrap();
-    assert_eq!(task.state, "cancelled");
+    assert_eq!(task.state.as_str(), "cancelled");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -93,7 +95,7 @@ async fn g38_a_run_that_does_not_stop_is_dropped_after_a_grace() {
     let accepted = cluster.say("chat", "go").await;
     cluster.rooms.door.entered().await;
     cluster.engine.runs().cancel(&cluster.namespace, accepted.run).await.unwrap();
-    assert_eq!(cluster.ended(accepted.run).await.status, "cancelled");
+    assert_eq!(cluster.ended(accepted.run).await.status, RunStatus::Cancelled);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -106,7 +108,7 @@ async fn a16_14_a_cancel_that_nobody_signalled_is_found_in_the_row() {
     // Committed by a process that died before it could tell anybody.
     cluster.meddle("UPDATE run SET cancel_requested = 1, cancel_code = 'cancelled_by_user'").await;
     gate.stopped().await;
-    assert_eq!(cluster.ended(accepted.run).await.status, "cancelled");
+    assert_eq!(cluster.ended(accepted.run).await.status, RunStatus::Cancelled);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -117,7 +119,7 @@ async fn g39_the_heartbeat_finds_it_too() {
     let accepted = cluster.say("chat", "go").await;
     cluster.rooms.gate("gate_opaque").entered().await;
     cluster.meddle("UPDATE run SET cancel_requested = 1").await;
-    assert_eq!(cluster.ended(accepted.run).await.status, "cancelled");
+    assert_eq!(cluster.ended(accepted.run).await.status, RunStatus::Cancelled);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -133,14 +135,14 @@ async fn a_task_is_cancelled_with_what_waits_for_it() {
     assert_eq!(later.task, accepted.task);
     let cancelled = cluster.engine.tasks().cancel(&cluster.namespace, accepted.task).await.unwrap();
     assert_eq!(cancelled, CancelResult::Requested);
-    assert_eq!(cluster.ended(accepted.run).await.status, "cancelled");
+    assert_eq!(cluster.ended(accepted.run).await.status, RunStatus::Cancelled);
     let waited = cluster.ended(later.run).await;
     assert_eq!((waited.status.as_str(), waited.claim_count), ("cancelled", 0));
     let task =
         query::task::get(cluster.engine.store(), &cluster.namespace, accepted.task).await.unwrap();
-    assert_eq!(task.state, "cancelled");
+    assert_eq!(task.state.as_str(), "cancelled");
     let said = cluster.store.read(move |tx| input::get(tx, later.input)).await.unwrap().unwrap();
-    assert_eq!(said.state, "cancelled");
+    assert_eq!(said.state.as_str(), "cancelled");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -164,5 +166,5 @@ async fn what_does_not_exist_or_is_not_yours_is_not_found() {
             assert!(error.to_string().contains("check the id"), "{error}");
         }
     }
-    assert_eq!(cluster.run(accepted.run).await.phase, "queued");
+    assert_eq!(cluster.run(accepted.run).await.phase, RunPhase::Queued);
 }

@@ -7,7 +7,8 @@ use std::time::Duration;
 use provost_agent::Agent;
 use provost_bus::Topic;
 use provost_core::command::TaskRequest;
-use provost_core::recovery::EffectClass;
+use provost_core::lifecycle::{RunStatus, WaitReason};
+use provost_core::recovery::{EffectClass, OutcomeCode};
 use provost_core::{Env, Role, RunId};
 use provost_engine::{ChildLimits, EngineOptions, TransactionalEffects, child_tools};
 use provost_model::{self as scripted, ChatRequest, ScriptedModel, ScriptedTurn};
@@ -132,7 +133,7 @@ pub(crate) async fn until_phase(harness: &Harness, run: RunId, phase: &str) -> R
         loop {
             let row =
                 query::run::get(harness.engine.store(), &harness.namespace, run).await.unwrap();
-            if row.phase == phase {
+            if row.phase.as_str() == phase {
                 return row;
             }
             drop(tokio::time::timeout(Duration::from_millis(50), hints.recv()).await);
@@ -187,7 +188,7 @@ async fn g51_a_parent_waits_without_a_worker_and_gets_each_result_once() {
     let worker = harness.worker().await;
     let accepted = harness.say("chat", "lead").await;
     let parked = until_phase(&harness, accepted.run, "parked").await;
-    assert_eq!(parked.parked_for.as_deref(), Some("child"));
+    assert_eq!(parked.parked_for.map(WaitReason::as_str), Some("child"));
     assert!(parked.lease_owner.is_none() && parked.holds_session, "no worker, and its session");
     let children = children_of(&harness, accepted.run).await;
     assert_eq!(children.len(), 2);
@@ -279,8 +280,8 @@ async fn g38_a_stopped_parent_takes_its_children_with_it() {
     until_phase(&harness, child.id, "leased").await;
     harness.engine.runs().cancel(&harness.namespace, accepted.run).await.unwrap();
     let child = harness.wait(child.id).await;
-    assert_eq!(child.outcome_code.as_deref(), Some("cancelled_by_parent"));
-    assert_eq!(harness.wait(accepted.run).await.status, "cancelled");
+    assert_eq!(child.outcome_code.map(OutcomeCode::as_str), Some("cancelled_by_parent"));
+    assert_eq!(harness.wait(accepted.run).await.status, RunStatus::Cancelled);
     assert_eq!(count(&harness, "run").await, 2, "the end of the child starts nothing");
 }
 
@@ -386,7 +387,7 @@ async fn a_child_may_do_less_than_its_parent_and_never_more() {
     };
     let accepted = harness.engine.submit(&harness.namespace, tight).await.unwrap();
     let run = harness.wait(accepted.run).await;
-    assert_eq!(run.status, "ok");
+    assert_eq!(run.status, RunStatus::Ok);
     let child = children_of(&harness, accepted.run).await.remove(0);
     let policy: Value = serde_json::from_str(child.policy.as_str()).unwrap();
     assert_eq!(policy["interactive"], false, "the agent would allow more");

@@ -8,7 +8,7 @@ use std::time::Duration;
 use futures::FutureExt;
 use provost_agent::Agent;
 use provost_core::Env;
-use provost_core::lifecycle::RequestError;
+use provost_core::lifecycle::{RequestError, RunStatus};
 use provost_core::recovery::{EffectClass, child_run_id, child_task_id};
 use provost_engine::{Engine, EngineDeps, Lease, TransactionalEffects, Worker, child_tools};
 use provost_model::{self as scripted, ScriptedModel};
@@ -92,7 +92,7 @@ async fn g52_a_spawn_that_is_killed_leaves_one_child_and_no_twin() {
             engine.runs().wait(&namespace, parent.id),
         );
         let parent = ended.await.expect("it ends").unwrap();
-        assert_eq!(parent.status, "ok", "{place}: {:?}", parent.detail);
+        assert_eq!(parent.status, RunStatus::Ok, "{place}: {:?}", parent.detail);
         // The child may end before anybody waits for it: then its parent has read it in a message, and the call says so.
         let by_call = u64::from(text(&parent) == "worked");
         let read = engine.store().read(move |tx| {

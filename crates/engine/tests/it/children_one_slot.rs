@@ -6,6 +6,7 @@ use std::time::Duration;
 use provost_agent::team::Team;
 use provost_agent::{Agent, FanOut, Subagent};
 use provost_bus::Topic;
+use provost_core::lifecycle::{RunPhase, RunStatus};
 use provost_core::scheduling::ExecutionClassKey;
 use provost_core::{Env, RunId};
 use provost_engine::{AgentRevision, ChildLimits, EngineOptions, Lease, child_tools};
@@ -77,7 +78,7 @@ async fn both_end(harness: &Harness, expected: &str) {
         assert_eq!((ended.status.as_str(), text(&ended).as_str()), ("ok", expected), "{ended:?}");
         let id = lead.run;
         let children = harness.engine.store().read(move |tx| run::children(tx, id)).await.unwrap();
-        assert!(!children.is_empty() && children.iter().all(|child| child.status == "ok"));
+        assert!(!children.is_empty() && children.iter().all(|child| child.status == RunStatus::Ok));
     }
     replay_all(harness).await;
 }
@@ -176,7 +177,9 @@ async fn until_waiting(harness: &Harness, id: RunId, timeout_ms: u64) {
         loop {
             let row =
                 query::run::get(harness.engine.store(), &harness.namespace, id).await.unwrap();
-            if row.phase == "parked" && timeouts(harness, id).await == [u128::from(timeout_ms)] {
+            if row.phase == RunPhase::Parked
+                && timeouts(harness, id).await == [u128::from(timeout_ms)]
+            {
                 return;
             }
             drop(tokio::time::timeout(Duration::from_millis(50), hints.recv()).await);

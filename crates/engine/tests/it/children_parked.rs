@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use provost_agent::Agent;
+use provost_core::lifecycle::RunStatus;
 use provost_core::{ApprovalDecision, Env, RunId};
 use provost_engine::{Lease, ask_user, child_tools};
 use provost_model::{self as scripted, ScriptedModel};
@@ -54,7 +55,7 @@ async fn child_ends_meanwhile(asks: &'static str) -> (Harness, provost_engine::W
     let parked = until_phase(&harness, accepted.run, "parked").await;
     let children = harness.engine.store().read(move |tx| run::children(tx, accepted.run)).await;
     gate.add_permits(1);
-    assert_eq!(harness.wait(children.unwrap()[0].id).await.status, "ok");
+    assert_eq!(harness.wait(children.unwrap()[0].id).await.status, RunStatus::Ok);
     let still =
         query::run::get(harness.engine.store(), &harness.namespace, accepted.run).await.unwrap();
     assert_eq!((still.phase, still.epoch), (parked.phase, parked.epoch), "it is not woken by that");

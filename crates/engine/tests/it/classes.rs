@@ -4,8 +4,10 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use provost_core::id::name::Namespace;
+use provost_core::lifecycle::{RunPhase, RunStatus};
+use provost_core::recovery::OutcomeCode;
 use provost_core::resource::AgentSpec;
-use provost_core::scheduling::ExecutionClassKey;
+use provost_core::scheduling::{ClassHealth, ExecutionClassKey};
 use provost_core::usage::limits::CLASS_PROBE_AFTER;
 use provost_engine::{ConcurrencyScope, Engine, EngineOptions};
 use provost_model::{self as scripted};
@@ -47,7 +49,7 @@ async fn g09_a_class_never_runs_more_than_its_target() {
     }
     gate.open(1);
     for run in &runs {
-        assert_eq!(cluster.ended(*run).await.status, "ok");
+        assert_eq!(cluster.ended(*run).await.status, RunStatus::Ok);
     }
     assert_eq!(gate.most(), 2);
     assert_eq!(cluster.class().await.running, 0);
@@ -80,12 +82,12 @@ async fn a16_02_a_target_of_zero_pauses_and_is_obeyed() {
     cluster.engine.classes().set_target(&cluster.namespace, &key, 0).await.unwrap();
     let second = cluster.say("second", "go").await;
     gate.open(1);
-    assert_eq!(cluster.ended(first.run).await.status, "ok", "what works goes on");
+    assert_eq!(cluster.ended(first.run).await.status, RunStatus::Ok, "what works goes on");
     cluster.engine.maintenance().reconcile().await.unwrap();
     assert_eq!((cluster.run(second.run).await.phase.as_str(), gate.came()), ("queued", 1));
     cluster.engine.classes().set_target(&cluster.namespace, &key, 1).await.unwrap();
     gate.open(1);
-    assert_eq!(cluster.ended(second.run).await.status, "ok");
+    assert_eq!(cluster.ended(second.run).await.status, RunStatus::Ok);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -97,21 +99,25 @@ async fn a16_02_the_breaker_opens_after_failures_to_run_and_closes_after_a_probe
     for failure in 0..5 {
         let accepted = cluster.say_with(&format!("bad{failure}"), once.clone()).await;
         let run = cluster.ended(accepted.run).await;
-        assert_eq!(run.outcome_code.as_deref(), Some("sandbox_start"));
+        assert_eq!(run.outcome_code.map(OutcomeCode::as_str), Some("sandbox_start"));
     }
-    assert_eq!(cluster.class().await.health, "degraded");
+    assert_eq!(cluster.class().await.health, ClassHealth::Degraded);
     cluster.rooms.broken.store(false, Ordering::SeqCst);
     let first = cluster.say_with("good0", once.clone()).await;
     let second = cluster.say_with("good1", once).await;
     cluster.engine.maintenance().reconcile().await.unwrap();
     for waiting in [first.run, second.run] {
-        assert_eq!(cluster.run(waiting).await.phase, "queued", "an open breaker starts nothing");
+        assert_eq!(
+            cluster.run(waiting).await.phase,
+            RunPhase::Queued,
+            "an open breaker starts nothing"
+        );
     }
     cluster.clock.advance(CLASS_PROBE_AFTER);
     for probed in [first.run, second.run] {
-        assert_eq!(cluster.ended(probed).await.status, "ok");
+        assert_eq!(cluster.ended(probed).await.status, RunStatus::Ok);
     }
-    assert_eq!(cluster.class().await.health, "healthy");
+    assert_eq!(cluster.class().await.health, ClassHealth::Healthy);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -123,7 +129,7 @@ async fn a16_03_cancelled_runs_and_lost_workers_do_not_open_the_breaker() {
         let accepted = cluster.say(&format!("s{run}"), "go").await;
         gate.entered().await;
         cluster.engine.runs().cancel(&cluster.namespace, accepted.run).await.unwrap();
-        assert_eq!(cluster.ended(accepted.run).await.status, "cancelled");
+        assert_eq!(cluster.ended(accepted.run).await.status, RunStatus::Cancelled);
     }
     let lost: Vec<_> = {
         let mut lost = Vec::new();
@@ -141,9 +147,9 @@ async fn a16_03_cancelled_runs_and_lost_workers_do_not_open_the_breaker() {
     gate.open(lost.len());
     let _worker = cluster.engine.start().await.unwrap();
     for run in lost {
-        assert_eq!(cluster.ended(run).await.status, "ok");
+        assert_eq!(cluster.ended(run).await.status, RunStatus::Ok);
     }
-    assert_eq!(cluster.class().await.health, "healthy");
+    assert_eq!(cluster.class().await.health, ClassHealth::Healthy);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -177,7 +183,7 @@ async fn ceilings_hold_across_classes() {
     assert_eq!(gate.most(), 3);
     gate.open(runs.len());
     for run in &runs {
-        assert_eq!(cluster.ended(*run).await.status, "ok");
+        assert_eq!(cluster.ended(*run).await.status, RunStatus::Ok);
     }
     assert_eq!(gate.most(), 3);
 }
@@ -201,10 +207,10 @@ async fn namespaces_take_turns_whoever_has_more_waiting() {
     gate.open(1);
     gate.entered().await;
     let second = query::run::get(cluster.engine.store(), &small, late.run).await.unwrap();
-    assert_eq!(second.phase, "leased", "one of the many, then the only one of the other");
+    assert_eq!(second.phase, RunPhase::Leased, "one of the many, then the only one of the other");
     gate.open(10);
     for run in large_runs {
-        assert_eq!(cluster.ended(run).await.status, "ok");
+        assert_eq!(cluster.ended(run).await.status, RunStatus::Ok);
     }
 }
 

@@ -3,6 +3,8 @@
 use std::time::Duration;
 
 use provost_core::command::TaskRequest;
+use provost_core::lifecycle::{AttemptStatus, RunStatus};
+use provost_core::recovery::OutcomeCode;
 use provost_engine::EngineOptions;
 use provost_model::{self as scripted};
 use serde_json::json;
@@ -24,7 +26,10 @@ async fn g40_a_deadline_ends_a_run_that_waits_in_the_queue() {
     let accepted = cluster.accept(due(&cluster, "chat")).await;
     cluster.clock.advance(MINUTE);
     let run = cluster.ended(accepted.run).await;
-    assert_eq!((run.status.as_str(), run.outcome_code.as_deref()), ("timeout", Some("deadline")));
+    assert_eq!(
+        (run.status.as_str(), run.outcome_code.map(OutcomeCode::as_str)),
+        ("timeout", Some("deadline"))
+    );
     assert_eq!(run.claim_count, 0);
     assert_eq!(cluster.kinds(accepted.run).await.last().map(String::as_str), Some("timed_out"));
 }
@@ -40,7 +45,7 @@ async fn g40_a_deadline_ends_a_run_that_waits_for_a_person_also_after_a_restart(
     cluster.clock.advance(MINUTE);
     let _worker = cluster.engine.start().await.unwrap();
     let run = cluster.ended(accepted.run).await;
-    assert_eq!(run.status, "timeout");
+    assert_eq!(run.status, RunStatus::Timeout);
     assert_eq!(cluster.questions().await, [], "its question needs no answer");
     assert_eq!(cluster.rooms.calls("risky"), 0);
 }
@@ -59,7 +64,7 @@ async fn g40_a_deadline_ends_a_run_that_works() {
     let run = cluster.ended(accepted.run).await;
     assert_eq!((run.status.as_str(), run.claim_count), ("timeout", 1), "never tried again");
     let attempts = cluster.attempts(accepted.run).await;
-    assert_eq!(attempts[0].status, "timeout");
+    assert_eq!(attempts[0].status, AttemptStatus::Timeout);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -72,13 +77,13 @@ async fn a_run_that_nobody_begins_in_time_ends() {
     let keeper = keeper.start().await.unwrap();
     let late = cluster.accept(hasty("late")).await;
     cluster.clock.advance(MINUTE);
-    assert_eq!(cluster.ended(late.run).await.status, "timeout");
+    assert_eq!(cluster.ended(late.run).await.status, RunStatus::Timeout);
     keeper.stop(Duration::ZERO).await;
     let early = cluster.accept(hasty("early")).await;
     let _worker = cluster.engine.start().await.unwrap();
-    assert_eq!(cluster.ended(early.run).await.status, "ok");
+    assert_eq!(cluster.ended(early.run).await.status, RunStatus::Ok);
     cluster.clock.advance(MINUTE);
-    assert_eq!(cluster.run(early.run).await.status, "ok");
+    assert_eq!(cluster.run(early.run).await.status, RunStatus::Ok);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -89,7 +94,7 @@ async fn an_attempt_that_takes_too_long_gives_way_to_another() {
     let policy = json!({"retry": {"max_attempts": 2, "delay_ms": 0}});
     let accepted = cluster.say_with("chat", policy).await;
     let run = cluster.ended(accepted.run).await;
-    assert_eq!(run.outcome_code.as_deref(), Some("provider_overloaded"));
+    assert_eq!(run.outcome_code.map(OutcomeCode::as_str), Some("provider_overloaded"));
     assert_eq!((run.claim_count, cluster.rooms.model_calls()), (2, 2));
     assert!(run.detail.unwrap().contains("the model did not finish within"));
 }
@@ -109,7 +114,7 @@ async fn an_attempt_that_says_nothing_is_given_up_but_a_tool_may_be_silent() {
     assert!(stopped.await.is_err());
     gate.open(1);
     let run = cluster.ended(accepted.run).await;
-    assert_eq!(run.outcome_code.as_deref(), Some("provider_overloaded"));
+    assert_eq!(run.outcome_code.map(OutcomeCode::as_str), Some("provider_overloaded"));
     assert!(run.detail.unwrap().contains("produced no event for"));
     assert_eq!(gate.came(), 1);
 }

@@ -10,6 +10,7 @@ use std::time::Duration;
 use provost_bus::Topic;
 use provost_core::command::TaskRequest;
 use provost_core::id::name::Namespace;
+use provost_core::lifecycle::RunPhase;
 use provost_core::resource::AgentSpec;
 use provost_core::{Env, Role, RunId, Usage};
 use provost_engine::{DeliveryAdapter, Engine, EngineDeps, EngineOptions, SubmitReceipt};
@@ -286,11 +287,11 @@ impl Cluster {
     }
 
     pub(crate) async fn ended(&self, id: RunId) -> RunRow {
-        self.until(id, |row| row.phase == "done").await
+        self.until(id, |row| row.phase == RunPhase::Done).await
     }
 
     pub(crate) async fn parked(&self, id: RunId) -> RunRow {
-        self.until(id, |row| row.phase == "parked").await
+        self.until(id, |row| row.phase == RunPhase::Parked).await
     }
 
     pub(crate) async fn events(&self, id: RunId) -> Vec<RunEventRow> {

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use provost_core::id::name::Namespace;
+use provost_core::lifecycle::RunStatus;
 use provost_engine::EngineOptions;
 use provost_model::{self as scripted};
 use provost_store::params;
@@ -28,7 +29,7 @@ async fn a_worker_claims_no_more_runs_than_it_has_permits_and_none_after_its_end
     assert_eq!((row.phase.as_str(), row.ready, row.attempt_no), ("queued", true, 0));
     gate.open(2);
     for run in [first.run, second.run] {
-        assert_eq!(cluster.ended(run).await.status, "ok");
+        assert_eq!(cluster.ended(run).await.status, RunStatus::Ok);
     }
     assert_eq!((gate.came(), gate.most()), (2, 1), "there is one permit");
     worker.stop(Duration::ZERO).await;

@@ -341,7 +341,7 @@ impl Conversation {
 
     /// The states of the inputs of a task, in order.
     pub(crate) async fn states(&self, task: TaskId) -> Vec<String> {
-        self.inputs(task).await.into_iter().map(|row| row.state).collect()
+        self.inputs(task).await.into_iter().map(|row| row.state.to_string()).collect()
     }
 
     pub(crate) async fn events(&self, run: RunId) -> Vec<RunEventRow> {

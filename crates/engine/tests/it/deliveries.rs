@@ -12,7 +12,7 @@ use provost_bus::{
     Topic,
 };
 use provost_core::command::{RoutingContext, TaskRequest};
-use provost_core::lifecycle::{ChannelCapabilities, DeliveryState, RequestError};
+use provost_core::lifecycle::{ChannelCapabilities, DeliveryState, RequestError, RunStatus};
 use provost_core::{DeliveryId, Env, Message, RunId};
 use provost_engine::{
     DeliveryAdapter, DeliveryTarget, Engine, EngineDeps, EngineError, EngineOptions, SendError,
@@ -126,10 +126,10 @@ async fn until_state(harness: &Harness, run: RunId, state: DeliveryState) -> Del
     let looking = async {
         loop {
             let row = the_delivery(harness, run).await;
-            if row.state == state.as_str() {
+            if row.state == state {
                 return row;
             }
-            if row.state == "pending" {
+            if row.state.as_str() == "pending" {
                 harness.env.advance(row.next_at.since(harness.env.now()));
             }
             tokio::task::yield_now().await;
@@ -183,7 +183,7 @@ async fn an_answer_that_can_go_nowhere_is_refused_before_it_is_asked_for() {
     assert!(matches!(refused, EngineError::Request(RequestError::Invalid { .. })), "{refused}");
     let tried = TaskRequest { best_effort_deliver: true, ..lost };
     let accepted = harness.engine.submit(&harness.namespace, tried).await.unwrap();
-    assert_eq!(harness.wait(accepted.run).await.status, "ok");
+    assert_eq!(harness.wait(accepted.run).await.status, RunStatus::Ok);
     assert!(
         query::delivery::of_run(harness.engine.store(), &harness.namespace, accepted.run)
             .await
@@ -209,7 +209,7 @@ async fn g50_a_run_stays_ok_whatever_becomes_of_its_delivery() {
     assert_eq!(keys.len(), 1);
     assert_eq!(
         query::run::get(harness.engine.store(), &harness.namespace, run).await.unwrap().status,
-        "ok"
+        RunStatus::Ok
     );
     // An operator lets it be sent anew: the result was kept, and the key is another one.
     channel.answers.lock().unwrap().push(Ok(SendReceipt("at last".to_owned())));
@@ -245,7 +245,7 @@ async fn g50_a_channel_that_refuses_is_not_asked_again() {
     .unwrap();
     assert_eq!(listed.len(), 1);
     let gone = harness.engine.deliveries().dismiss(&harness.namespace, failed.id).await.unwrap();
-    assert_eq!(gone.state, "dismissed");
+    assert_eq!(gone.state.as_str(), "dismissed");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -334,7 +334,7 @@ async fn sender_dies(capabilities: &str, place: &str) -> (DeliveryRow, Vec<Strin
                 .read(move |tx| provost_store::table::outbound::delivery::get(tx, id))
                 .await;
             let row = row.unwrap().unwrap();
-            if row.state != "pending" && row.state != "sending" {
+            if row.state.as_str() != "pending" && row.state.as_str() != "sending" {
                 return row;
             }
             tokio::task::yield_now().await;

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use provost_core::Env;
+use provost_core::lifecycle::{RunPhase, RunStatus};
 use provost_engine::{CrashLoopGuard, EngineOptions, JOURNAL_FORMAT_VERSION};
 use provost_model::{self as scripted};
 use provost_store::table::scheduling::{process_start, worker};
@@ -84,13 +85,13 @@ async fn a_worker_that_stops_claims_nothing_more() {
     let attempts = |cluster: &Cluster| cluster.rooms.gate("gate_pure").came();
     while cluster.store.read(worker::live).await.unwrap().len() == 1 && !stopping.is_finished() {
         let late = cluster.say(&format!("late{}", attempts(&cluster)), "go").await;
-        if cluster.run(late.run).await.phase == "queued" {
+        if cluster.run(late.run).await.phase == RunPhase::Queued {
             gate.open(1);
             break;
         }
     }
     stopping.await.unwrap();
-    assert_eq!(cluster.run(first.run).await.phase, "queued");
+    assert_eq!(cluster.run(first.run).await.phase, RunPhase::Queued);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -102,7 +103,7 @@ async fn a_cancelled_run_of_a_worker_that_stops_is_cancelled() {
     cluster.rooms.gate("gate_opaque").entered().await;
     cluster.meddle("UPDATE run SET cancel_requested = 1").await;
     worker.stop(Duration::ZERO).await;
-    assert_eq!(cluster.run(accepted.run).await.status, "cancelled");
+    assert_eq!(cluster.run(accepted.run).await.status, RunStatus::Cancelled);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -143,10 +144,10 @@ async fn a_service_that_crashed_again_and_again_starts_without_its_work() {
     node.maintenance().reconcile().await.unwrap();
     let cancelled = cluster.say("other", "go").await;
     cluster.engine.runs().cancel(&cluster.namespace, cancelled.run).await.unwrap();
-    assert_eq!(cluster.run(accepted.run).await.phase, "queued", "taken in, and not begun");
+    assert_eq!(cluster.run(accepted.run).await.phase, RunPhase::Queued, "taken in, and not begun");
     // The oldest of the three crashes is five minutes ago.
     cluster.clock.advance(Duration::from_secs(120));
-    assert_eq!(cluster.ended(accepted.run).await.status, "ok");
+    assert_eq!(cluster.ended(accepted.run).await.status, RunStatus::Ok);
     worker.stop(NEVER).await;
     let _next = node.start().await.unwrap();
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use provost_core::ApprovalDecision;
 use provost_core::command::TaskRequest;
+use provost_core::lifecycle::RunStatus;
 use provost_engine::CancelResult;
 use provost_model::{self as scripted, ModelErrorClass};
 use provost_store::table::work::run::RunRow;
@@ -49,7 +50,7 @@ async fn g46_every_end_is_one_event_and_the_last_one() {
         [(&ok, "ok"), (&failed, "error"), (&cancelled, "cancelled"), (&late, "timeout")]
     {
         let row = cluster.ended(accepted.run).await;
-        assert_eq!(row.status, status);
+        assert_eq!(row.status.as_str(), status);
         check(&cluster, &row).await;
         let waits = (0..3).map(|_| cluster.engine.runs().wait(&cluster.namespace, accepted.run));
         for waited in futures::future::join_all(waits).await {
@@ -97,7 +98,7 @@ async fn g47_a_late_attempt_does_not_change_an_end() {
     cluster.meddle("UPDATE run SET cancel_requested = 1").await;
     cluster.clock.advance(LEASE);
     let row = cluster.ended(accepted.run).await;
-    assert_eq!(row.status, "cancelled");
+    assert_eq!(row.status, RunStatus::Cancelled);
     gate.open(1);
     lost.stop(Duration::from_secs(30)).await;
     assert_eq!(cluster.run(accepted.run).await, row);

@@ -6,6 +6,7 @@ use std::time::Duration;
 use provost_agent::Agent;
 use provost_core::Env;
 use provost_core::command::TaskRequest;
+use provost_core::lifecycle::RunPhase;
 use provost_engine::{AgentRevision, Engine, EngineError, EngineOptions, ForkOptions, Lease};
 use provost_model::{self as scripted, ChatRequest, ScriptedModel, ScriptedTurn};
 use serde_json::json;
@@ -78,7 +79,7 @@ async fn it_is_there_again_after_the_worker_was_lost() {
     gate.entered().await;
     let _other = cluster.engine.start().await.unwrap();
     cluster.clock.advance(LEASE);
-    cluster.until(accepted.run, |row| row.phase == "queued").await;
+    cluster.until(accepted.run, |row| row.phase == RunPhase::Queued).await;
     cluster.clock.advance(LEASE);
     gate.entered().await;
     gate.open(2);

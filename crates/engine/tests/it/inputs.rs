@@ -67,8 +67,8 @@ async fn queue_makes_a_task_behind_the_running_one() {
     assert_eq!((place.ahead_in_session, place.ahead_in_class), (1, 0));
     conversation.mind.hold.open();
     assert_eq!(text(&conversation.wait(queued.run).await), "re: next please");
-    assert_eq!(conversation.task(first.task).await.state, "done");
-    assert_eq!(conversation.task(queued.task).await.state, "done");
+    assert_eq!(conversation.task(first.task).await.state.as_str(), "done");
+    assert_eq!(conversation.task(queued.task).await.state.as_str(), "done");
     assert_eq!(conversation.mind.last()[0], "hold on", "it is the same conversation");
     let nothing = query::input::queue_position(
         conversation.engine.store(),

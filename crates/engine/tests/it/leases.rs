@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use provost_core::Env;
 use provost_core::command::TaskRequest;
+use provost_core::lifecycle::{RunPhase, RunStatus, WaitReason};
+use provost_core::recovery::OutcomeCode;
 use provost_core::scheduling::InputMode;
 use provost_engine::EngineOptions;
 use provost_model::{self as scripted};
@@ -35,7 +37,7 @@ async fn g06_a_claim_that_never_began_is_taken_at_the_end_of_its_lease() {
     assert_eq!((run.status.as_str(), text(&run).as_str()), ("ok", "hello"));
     assert_eq!((run.epoch, run.claim_count), (2, 2));
     let attempts = cluster.attempts(accepted.run).await;
-    assert_eq!(attempts[0].outcome_code.as_deref(), Some("worker_lost"));
+    assert_eq!(attempts[0].outcome_code.map(OutcomeCode::as_str), Some("worker_lost"));
     assert_eq!((attempts[1].strategy.as_str(), attempts[1].status.as_str()), ("resume", "ok"));
     assert_ne!(attempts[0].worker_id, attempts[1].worker_id);
     assert_ne!(attempts[0].execution_id, attempts[1].execution_id);
@@ -51,7 +53,7 @@ async fn g06_a_worker_that_may_be_in_the_middle_of_something_gets_one_more_lease
     gate.entered().await;
     let _other = cluster.engine.start().await.unwrap();
     cluster.clock.advance(LEASE);
-    let run = cluster.until(accepted.run, |row| row.phase == "queued").await;
+    let run = cluster.until(accepted.run, |row| row.phase == RunPhase::Queued).await;
     assert!(!run.ready && run.not_before > cluster.clock.now(), "a grace of one lease");
     cluster.clock.advance(LEASE);
     gate.entered().await;
@@ -69,7 +71,7 @@ async fn g07_what_comes_back_after_another_took_over_writes_nothing() {
     gate.entered().await;
     let _other = cluster.engine.start().await.unwrap();
     cluster.clock.advance(LEASE);
-    cluster.until(accepted.run, |row| row.phase == "queued").await;
+    cluster.until(accepted.run, |row| row.phase == RunPhase::Queued).await;
     cluster.clock.advance(LEASE);
     let ended = cluster.ended(accepted.run).await;
     let events = cluster.events(accepted.run).await;
@@ -96,7 +98,7 @@ async fn a16_07_a_worker_that_slept_through_its_lease_does_not_write_on() {
     gate.entered().await;
     let _other = cluster.engine.start().await.unwrap();
     cluster.clock.advance(LEASE);
-    cluster.until(accepted.run, |row| row.phase == "queued").await;
+    cluster.until(accepted.run, |row| row.phase == RunPhase::Queued).await;
     // It wakes before anybody has begun again, and still has lost.
     gate.open(1);
     lost.stop(NEVER).await;
@@ -132,7 +134,7 @@ async fn g08_a_session_has_one_writer_however_many_workers_there_are() {
     let gate = cluster.rooms.gate("gate_pure");
     gate.open(runs.len());
     for run in &runs {
-        assert_eq!(cluster.ended(*run).await.status, "ok");
+        assert_eq!(cluster.ended(*run).await.status, RunStatus::Ok);
     }
     assert_eq!((gate.came(), gate.most()), (12, 1));
     assert_eq!(cluster.class().await.running, 0, "g09: nothing works, nothing is counted");
@@ -160,11 +162,11 @@ async fn g10_the_clock_of_a_worker_decides_nothing() {
     let run = cluster.run(accepted.run).await;
     assert_eq!((run.epoch, run.phase.as_str()), (1, "leased"), "no lease ends early");
     cluster.clock.advance(TICK);
-    cluster.until(accepted.run, |row| row.phase == "queued").await;
+    cluster.until(accepted.run, |row| row.phase == RunPhase::Queued).await;
     cluster.clock.advance(LEASE);
     gate.entered().await;
     gate.open(2);
-    assert_eq!(cluster.ended(accepted.run).await.status, "ok");
+    assert_eq!(cluster.ended(accepted.run).await.status, RunStatus::Ok);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -184,7 +186,7 @@ async fn g11_a_lost_lease_stops_the_attempt_within_a_heartbeat() {
     let keeper = cluster.node(EngineOptions { capacity: 0, ..quick() });
     let _keeper = keeper.start().await.unwrap();
     cluster.clock.advance(LEASE);
-    cluster.until(accepted.run, |row| row.phase == "queued").await;
+    cluster.until(accepted.run, |row| row.phase == RunPhase::Queued).await;
     gate.stopped().await;
     let steps = cluster.kinds(accepted.run).await;
     assert_eq!(steps.last().map(String::as_str), Some("worker_lost"), "{steps:?}");
@@ -207,7 +209,7 @@ async fn a_worker_that_cannot_renew_its_leases_stops_by_itself() {
     gate.stopped().await;
     cluster.rooms.outage.store(false, Ordering::SeqCst);
     gate.open(1);
-    assert_eq!(cluster.ended(accepted.run).await.status, "ok");
+    assert_eq!(cluster.ended(accepted.run).await.status, RunStatus::Ok);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -237,7 +239,7 @@ async fn a_living_worker_notices_that_another_died() {
     drop(first);
     gate.stopped().await;
     gate.open(1);
-    assert_eq!(cluster.ended(accepted.run).await.status, "ok");
+    assert_eq!(cluster.ended(accepted.run).await.status, RunStatus::Ok);
     let live = cluster.store.read(worker::live).await.unwrap();
     assert_eq!(live.len(), 1, "the dead one is known to be dead");
 }
@@ -270,7 +272,9 @@ async fn g12_the_fifth_crash_without_progress_ends_the_run() {
     let accepted = cluster.say("chat", "hi").await;
     for crash in 1..=5 {
         let worker = cluster.engine.start().await.unwrap();
-        cluster.until(accepted.run, |row| row.epoch == crash && row.phase == "leased").await;
+        cluster
+            .until(accepted.run, |row| row.epoch == crash && row.phase == RunPhase::Leased)
+            .await;
         while cluster.rooms.model_calls() < usize::try_from(crash).unwrap() {
             tokio::task::yield_now().await;
         }
@@ -278,7 +282,10 @@ async fn g12_the_fifth_crash_without_progress_ends_the_run() {
     }
     let _worker = cluster.engine.start().await.unwrap();
     let run = cluster.ended(accepted.run).await;
-    assert_eq!((run.status.as_str(), run.outcome_code.as_deref()), ("error", Some("crash_loop")));
+    assert_eq!(
+        (run.status.as_str(), run.outcome_code.map(OutcomeCode::as_str)),
+        ("error", Some("crash_loop"))
+    );
     assert_eq!((run.crash_count, run.claim_count), (5, 5));
     assert_eq!(cluster.rooms.model_calls(), 5);
 }
@@ -296,19 +303,20 @@ async fn g12_a_crash_loop_waits_for_an_operator_who_wants_that() {
     }
     let _worker = cluster.engine.start().await.unwrap();
     let run = cluster.parked(accepted.run).await;
-    assert_eq!(run.parked_for.as_deref(), Some("operator"));
-    assert_eq!(run.outcome_code.as_deref(), Some("crash_loop"));
+    assert_eq!(run.parked_for.map(WaitReason::as_str), Some("operator"));
+    assert_eq!(run.outcome_code.map(OutcomeCode::as_str), Some("crash_loop"));
     assert_eq!(
         query::task::get(cluster.engine.store(), &cluster.namespace, accepted.task)
             .await
             .unwrap()
-            .state,
+            .state
+            .as_str(),
         "waiting"
     );
     gate.open(1);
     cluster.engine.runs().resume(&cluster.namespace, accepted.run, "operator").await.unwrap();
     let run = cluster.ended(accepted.run).await;
-    assert_eq!((run.status.as_str(), run.outcome_code.as_deref()), ("ok", None));
+    assert_eq!((run.status.as_str(), run.outcome_code.map(OutcomeCode::as_str)), ("ok", None));
     let again = cluster.engine.runs().resume(&cluster.namespace, accepted.run, "operator").await;
     assert_eq!(again.unwrap_err().code(), "already_terminal");
 }
@@ -344,10 +352,10 @@ async fn g55_an_old_build_leaves_runs_of_a_newer_one_alone() {
     cluster.meddle("UPDATE run SET min_build = min_build + 1").await;
     let older = cluster.say("older", "hi").await;
     let _worker = cluster.engine.start().await.unwrap();
-    assert_eq!(cluster.ended(older.run).await.status, "ok");
-    assert_eq!(cluster.run(newer.run).await.phase, "queued");
+    assert_eq!(cluster.ended(older.run).await.status, RunStatus::Ok);
+    assert_eq!(cluster.run(newer.run).await.phase, RunPhase::Queued);
     cluster.meddle("UPDATE run SET min_build = min_build - 1 WHERE phase = 'queued'").await;
-    assert_eq!(cluster.ended(newer.run).await.status, "ok");
+    assert_eq!(cluster.ended(newer.run).await.status, RunStatus::Ok);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -368,9 +376,10 @@ async fn g56_an_outage_of_the_database_loses_nothing_and_starts_nothing() {
     assert_eq!(cluster.rooms.calls("opaque"), 0, "what cannot be written down does not happen");
     cluster.rooms.outage.store(false, Ordering::SeqCst);
     gate.open(1);
-    let run = cluster
-        .until(accepted.run, |row| row.phase == "done" || row.not_before > cluster.clock.now());
-    if run.await.phase != "done" {
+    let run = cluster.until(accepted.run, |row| {
+        row.phase == RunPhase::Done || row.not_before > cluster.clock.now()
+    });
+    if run.await.phase != RunPhase::Done {
         cluster.clock.advance(Duration::from_secs(2));
     }
     let run = cluster.ended(accepted.run).await;

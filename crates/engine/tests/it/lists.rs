@@ -2,7 +2,7 @@
 
 use provost_core::ApprovalDecision;
 use provost_core::command::TaskRequest;
-use provost_core::lifecycle::RunStatus;
+use provost_core::lifecycle::{ApprovalState, RunPhase, RunStatus};
 use provost_engine::{NewSession, Page};
 use provost_model::{self as scripted};
 use provost_store::query;
@@ -114,7 +114,7 @@ async fn lists_are_filtered_by_label_parent_phase_agent_and_name() {
     assert_eq!(found.iter().map(|row| row.id).collect::<Vec<_>>(), [first.task]);
     let below = TaskFilter { parent: Some(first.task), ..TaskFilter::default() };
     assert_eq!(query::task::list(engine.store(), ns, below, 9).await.unwrap().items, []);
-    let queued = RunFilter { phase: Some("queued".to_owned()), ..RunFilter::default() };
+    let queued = RunFilter { phase: Some(RunPhase::Queued), ..RunFilter::default() };
     assert_eq!(
         query::run::list(engine.store(), ns, queued.clone(), 9).await.unwrap().items.len(),
         2
@@ -159,13 +159,10 @@ async fn questions_are_listed_in_any_state() {
     let count = async |filter: ApprovalFilter| {
         query::approval::list(engine.store(), ns, filter, 9).await.unwrap().items.len()
     };
-    let pending = Some("pending".to_owned());
-    assert_eq!(
-        count(ApprovalFilter { state: pending.clone(), ..ApprovalFilter::default() }).await,
-        1
-    );
+    let pending = Some(ApprovalState::Pending);
+    assert_eq!(count(ApprovalFilter { state: pending, ..ApprovalFilter::default() }).await, 1);
     assert_eq!(count(ApprovalFilter { state: pending, ..of_one }).await, 0);
-    let approved = Some("approved".to_owned());
+    let approved = Some(ApprovalState::Approved);
     let of_task =
         ApprovalFilter { state: approved, task: Some(one.task), ..ApprovalFilter::default() };
     assert_eq!(count(of_task).await, 1);

@@ -1,5 +1,6 @@
 //! What the work of a process is like, in numbers.
 
+use provost_core::lifecycle::RunPhase;
 use provost_model as scripted;
 use serde_json::json;
 
@@ -18,7 +19,7 @@ async fn a_refused_write_and_the_first_piece_of_each_answer_are_counted() {
     assert_eq!(node.metrics().first_token.counts.iter().sum::<u64>(), 1);
     let _other = cluster.engine.start().await.unwrap();
     cluster.clock.advance(LEASE);
-    cluster.until(run, |row| row.phase == "queued").await;
+    cluster.until(run, |row| row.phase == RunPhase::Queued).await;
     // It comes back, and what it writes is not taken.
     gate.open(1);
     lost.stop(NEVER).await;

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use provost_core::ApprovalDecision;
 use provost_core::command::TaskRequest;
+use provost_core::lifecycle::RunStatus;
 use provost_engine::{EngineOptions, RetentionPolicy, RetentionReport};
 use provost_model::{self as scripted};
 use provost_store::query;
@@ -149,5 +150,5 @@ async fn g59_a_key_is_remembered_as_long_as_its_task() {
     assert_eq!(cluster.engine.maintenance().enforce_retention().await.unwrap().tasks, 1);
     let new = cluster.accept(keyed()).await;
     assert!(!new.deduped && new.task != first.task);
-    assert_eq!(cluster.ended(new.run).await.status, "ok");
+    assert_eq!(cluster.ended(new.run).await.status, RunStatus::Ok);
 }

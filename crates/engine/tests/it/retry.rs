@@ -5,6 +5,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use provost_core::command::TaskRequest;
+use provost_core::lifecycle::{RunStatus, WaitReason};
+use provost_core::recovery::OutcomeCode;
 use provost_model::{self as scripted, ModelError, ModelErrorClass, ScriptedTurn};
 use serde_json::{Value, json};
 
@@ -51,8 +53,8 @@ async fn a16_13_tries_are_counted_and_wait_longer_each_time() {
         cluster.clock.advance(wait);
     }
     let run = cluster.ended(accepted.run).await;
-    assert_eq!(run.status, "error");
-    assert_eq!(run.outcome_code.as_deref(), Some("provider_overloaded"));
+    assert_eq!(run.status, RunStatus::Error);
+    assert_eq!(run.outcome_code.map(OutcomeCode::as_str), Some("provider_overloaded"));
     assert_eq!((run.claim_count, cluster.rooms.model_calls()), (4, 4));
     let attempts = cluster.attempts(accepted.run).await;
     let strategies: Vec<_> = attempts.iter().map(|row| row.strategy.as_str()).collect();
@@ -83,7 +85,7 @@ async fn g41_a_final_code_is_never_tried_again() {
     let _worker = cluster.engine.start().await.unwrap();
     let accepted = cluster.say_with("chat", json!({"retry": {"pause_at_end": true}})).await;
     let run = cluster.ended(accepted.run).await;
-    assert_eq!(run.outcome_code.as_deref(), Some("provider_bad_request"));
+    assert_eq!(run.outcome_code.map(OutcomeCode::as_str), Some("provider_bad_request"));
     assert_eq!((run.claim_count, cluster.rooms.model_calls()), (1, 1));
 }
 
@@ -132,7 +134,7 @@ async fn g42_a_provider_that_wants_to_be_left_alone_is() {
     let _worker = cluster.engine.start().await.unwrap();
     assert_eq!(cluster.run(accepted.run).await.claim_count, 1);
     cluster.clock.advance(wait);
-    assert_eq!(cluster.ended(accepted.run).await.status, "ok");
+    assert_eq!(cluster.ended(accepted.run).await.status, RunStatus::Ok);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -142,8 +144,8 @@ async fn a_run_whose_tries_are_used_up_waits_for_an_operator_who_wants_that() {
     let policy = json!({"retry": {"max_attempts": 2, "delay_ms": 0, "pause_at_end": true}});
     let accepted = cluster.say_with("chat", policy).await;
     let run = cluster.parked(accepted.run).await;
-    assert_eq!(run.parked_for.as_deref(), Some("operator"));
-    assert_eq!(run.outcome_code.as_deref(), Some("provider_overloaded"));
+    assert_eq!(run.parked_for.map(WaitReason::as_str), Some("operator"));
+    assert_eq!(run.outcome_code.map(OutcomeCode::as_str), Some("provider_overloaded"));
     assert!(!run.holds_session, "the conversation goes on without it");
     cluster.engine.runs().resume(&cluster.namespace, accepted.run, "operator").await.unwrap();
     let run = cluster.ended(accepted.run).await;
@@ -157,7 +159,7 @@ async fn a_run_that_failed_is_tried_again_as_a_new_run_of_its_task() {
     let _worker = cluster.engine.start().await.unwrap();
     let accepted = cluster.say_with("chat", json!({"retry": {"max_attempts": 1}})).await;
     let failed = cluster.ended(accepted.run).await;
-    assert_eq!(failed.status, "error");
+    assert_eq!(failed.status, RunStatus::Error);
     let again = cluster.engine.runs().retry(&cluster.namespace, accepted.run).await.unwrap();
     let run = cluster.ended(again).await;
     assert_eq!((run.status.as_str(), run.task_id), ("ok", accepted.task));
@@ -177,8 +179,12 @@ async fn a16_05_words_in_a_message_do_not_decide_anything() {
         let _worker = cluster.engine.start().await.unwrap();
         let accepted = cluster.say("chat", words).await;
         let run = cluster.ended(accepted.run).await;
-        assert_eq!(run.status, "error", "{words}");
-        assert_eq!(run.outcome_code.as_deref(), Some("provider_bad_request"), "{words}");
+        assert_eq!(run.status, RunStatus::Error, "{words}");
+        assert_eq!(
+            run.outcome_code.map(OutcomeCode::as_str),
+            Some("provider_bad_request"),
+            "{words}"
+        );
     }
 }
 
@@ -190,8 +196,8 @@ async fn what_cannot_be_built_is_tried_again_and_a_panic_is_a_failure() {
     let accepted = cluster.say_with("chat", steady(2)).await;
     let run = cluster.until(accepted.run, |row| row.failure_count == 1).await;
     let attempts = cluster.attempts(accepted.run).await;
-    assert_eq!(attempts[0].outcome_code.as_deref(), Some("sandbox_start"));
+    assert_eq!(attempts[0].outcome_code.map(OutcomeCode::as_str), Some("sandbox_start"));
     cluster.rooms.broken.store(false, Ordering::SeqCst);
     cluster.clock.advance(run.not_before.since(cluster.clock.now()));
-    assert_eq!(cluster.ended(accepted.run).await.status, "ok");
+    assert_eq!(cluster.ended(accepted.run).await.status, RunStatus::Ok);
 }

@@ -10,6 +10,7 @@ use futures::future::BoxFuture;
 use provost_agent::Agent;
 use provost_agent::context::{ContextConfig, Summarize};
 use provost_core::command::TaskRequest;
+use provost_core::lifecycle::{RunPhase, RunStatus};
 use provost_core::recovery::EffectClass;
 use provost_core::{Env, Image, Limits, MediaSource, Role, RunId};
 use provost_engine::{AgentRevision, Engine, EngineDeps, EngineError, Lease, WorkspaceProbe};
@@ -222,7 +223,7 @@ async fn dies_and_goes_on(
     let namespace = Default::default();
     let ended = tokio::time::timeout(Duration::from_secs(30), engine.runs().wait(&namespace, run));
     let row = ended.await.expect("it ends").unwrap();
-    assert_eq!(row.status, "ok", "{place}: {:?}", row.detail);
+    assert_eq!(row.status, RunStatus::Ok, "{place}: {:?}", row.detail);
     let report = engine.runs().replay(&Default::default(), run).await.unwrap();
     assert!(report.is_consistent(), "{place}: {:?}", report.differences);
     (engine, worker, run, dir)
@@ -357,10 +358,10 @@ async fn run_with_a_lost_commit(lost: usize) -> (Engine, RunId) {
     let ending = async {
         loop {
             let row = query::run::get(engine.store(), &namespace, accepted.run).await.unwrap();
-            if row.phase == "done" {
+            if row.phase == RunPhase::Done {
                 return row;
             }
-            if row.phase == "queued" {
+            if row.phase == RunPhase::Queued {
                 env.advance(row.not_before.since(env.now()));
             }
             tokio::task::yield_now().await;

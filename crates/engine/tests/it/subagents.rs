@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use provost_agent::{Agent, FanOut, Handoff, Subagent};
 use provost_core::Usage;
+use provost_core::lifecycle::RunStatus;
 use provost_model::{ChatRequest, ScriptedModel, ScriptedTurn, call, text as says};
 use provost_store::table::work::run::{self, RunRow};
 use provost_store::table::work::run_step;
@@ -68,7 +69,7 @@ async fn s114_a_sub_agent_is_a_run_of_its_own_and_its_answer_is_the_result_of_th
     let parent = ended.id;
     let children = harness.engine.store().read(move |tx| run::children(tx, parent)).await.unwrap();
     assert_eq!(children.len(), 1);
-    assert_eq!(children[0].status, "ok");
+    assert_eq!(children[0].status, RunStatus::Ok);
     assert_eq!(children[0].depth, 1);
 }
 

@@ -4,6 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use provost_agent::{Agent, Subagent};
+use provost_core::lifecycle::{RunPhase, RunStatus};
+use provost_core::recovery::OutcomeCode;
 use provost_core::scheduling::InputMode;
 use provost_core::{Env, RunId};
 use provost_engine::{InputRequest, Lease};
@@ -42,7 +44,7 @@ async fn working_children(harness: &Harness, parent: RunId, number: usize) -> Ve
         loop {
             let read = harness.engine.store().read(move |tx| run::live_children(tx, parent));
             let children = read.await.unwrap();
-            if children.iter().filter(|row| row.phase == "leased").count() == number {
+            if children.iter().filter(|row| row.phase == RunPhase::Leased).count() == number {
                 return children;
             }
             tokio::time::sleep(Duration::from_millis(5)).await;
@@ -67,7 +69,7 @@ async fn an_interrupt_of_a_parent_at_work_ends_the_children_of_its_call_and_no_o
     let children = working_children(&harness, accepted.run, 2).await;
     let parent =
         query::run::get(harness.engine.store(), &harness.namespace, accepted.run).await.unwrap();
-    assert_eq!(parent.phase, "leased", "one of its calls is at work");
+    assert_eq!(parent.phase, RunPhase::Leased, "one of its calls is at work");
     let stop = InputRequest::text("stop").mode(InputMode::Interrupt);
     harness.engine.inputs().send(&harness.namespace, accepted.task, stop).await.unwrap();
     let ended = harness.wait(accepted.run).await;
@@ -77,10 +79,10 @@ async fn an_interrupt_of_a_parent_at_work_ends_the_children_of_its_call_and_no_o
             let left = query::run::get(harness.engine.store(), &harness.namespace, child.id)
                 .await
                 .unwrap();
-            assert_eq!(left.phase, "leased", "it does not belong to the call");
+            assert_eq!(left.phase, RunPhase::Leased, "it does not belong to the call");
         } else {
             let ended = harness.wait(child.id).await;
-            assert_eq!(ended.outcome_code.as_deref(), Some("cancelled_by_parent"));
+            assert_eq!(ended.outcome_code.map(OutcomeCode::as_str), Some("cancelled_by_parent"));
         }
     }
     replay_all(&harness).await;
@@ -97,10 +99,10 @@ async fn a_cancelled_task_takes_with_it_what_would_have_outlived_its_run() {
     let accepted = harness.say("chat", "go").await;
     let child = working_children(&harness, accepted.run, 1).await.remove(0);
     harness.engine.tasks().cancel(&harness.namespace, accepted.task).await.unwrap();
-    assert_eq!(harness.wait(accepted.run).await.status, "cancelled");
+    assert_eq!(harness.wait(accepted.run).await.status, RunStatus::Cancelled);
     let ended = harness.wait(child.id).await;
-    assert_eq!(ended.outcome_code.as_deref(), Some("cancelled_by_parent"));
+    assert_eq!(ended.outcome_code.map(OutcomeCode::as_str), Some("cancelled_by_parent"));
     let task =
         query::task::get(harness.engine.store(), &harness.namespace, child.task_id).await.unwrap();
-    assert_eq!(task.state, "cancelled");
+    assert_eq!(task.state.as_str(), "cancelled");
 }

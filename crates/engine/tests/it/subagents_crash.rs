@@ -6,6 +6,7 @@ use std::time::Duration;
 use provost_agent::{Agent, FanOut};
 use provost_core::Env;
 use provost_core::id::name::Namespace;
+use provost_core::lifecycle::RunStatus;
 use provost_engine::{Engine, EngineDeps, Lease, Worker};
 use provost_model::{ScriptedModel, call, text as says};
 use provost_store::query;
@@ -83,7 +84,7 @@ async fn goes_on(dir: &Path, children: usize, place: &str) {
     let ended =
         tokio::time::timeout(Duration::from_secs(60), engine.runs().wait(&namespace, parent));
     let parent = ended.await.expect("it ends").unwrap();
-    assert_eq!(parent.status, "ok", "{place}: {:?}", parent.detail);
+    assert_eq!(parent.status, RunStatus::Ok, "{place}: {:?}", parent.detail);
     let told: Value = serde_json::from_str(&text(&parent)).unwrap();
     assert_eq!(told["completed"], children, "{place}: {told}");
     for number in 0..children {

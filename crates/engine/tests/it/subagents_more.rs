@@ -6,7 +6,8 @@ use std::time::Duration;
 use provost_agent::team::Team;
 use provost_agent::{Agent, FanOut, Subagent};
 use provost_bus::Topic;
-use provost_core::scheduling::InputMode;
+use provost_core::lifecycle::{RunPhase, RunStatus, WaitReason};
+use provost_core::scheduling::{InputMode, TimerKind};
 use provost_core::{ApprovalDecision, Env, RunId};
 use provost_engine::{EngineOptions, InputRequest, Lease};
 use provost_model::{ChatRequest, ScriptedModel, ScriptedTurn, call, calls, text as says};
@@ -91,7 +92,8 @@ async fn until_children(
         let mut hints = harness.engine.store().bus().subscribe(Topic::Wakeups);
         loop {
             let children = children_of(harness, parent).await;
-            let found: Vec<_> = children.into_iter().filter(|row| row.phase == phase).collect();
+            let found: Vec<_> =
+                children.into_iter().filter(|row| row.phase.as_str() == phase).collect();
             if found.len() == number {
                 return found;
             }
@@ -118,7 +120,7 @@ async fn a_parked_parent_that_is_interrupted_goes_on_with_what_was_said_and_its_
     let ended = harness.wait(accepted.run).await;
     assert_eq!((ended.status.as_str(), text(&ended).as_str()), ("ok", "re: stop"), "{ended:?}");
     for child in children {
-        assert_eq!(harness.wait(child.id).await.status, "cancelled");
+        assert_eq!(harness.wait(child.id).await.status, RunStatus::Cancelled);
     }
     replay_all(&harness).await;
 }
@@ -169,7 +171,7 @@ async fn the_time_to_wait_for_a_worker_begins_with_a_childs_turn() {
     assert_eq!(held.queue_deadline, None);
     let subject = held.id.to_string();
     let read =
-        harness.engine.store().read(move |tx| timer::get(tx, "run_queue_deadline", &subject));
+        harness.engine.store().read(move |tx| timer::get(tx, TimerKind::QueueDeadline, &subject));
     assert_eq!(read.await.unwrap(), None);
     env.advance(Duration::from_secs(10));
     around.gate.add_permits(1);
@@ -244,7 +246,7 @@ async fn a_parent_that_got_its_yes_is_told_to_wait_for_its_children() {
     let _worker = harness.worker().await;
     let accepted = harness.say("chat", "go").await;
     let parked = until_phase(&harness, accepted.run, "parked").await;
-    assert_eq!(parked.parked_for.as_deref(), Some("approval"));
+    assert_eq!(parked.parked_for.map(WaitReason::as_str), Some("approval"));
     let open =
         query::approval::open(harness.engine.store(), &harness.namespace, None, 9).await.unwrap();
     assert_eq!(open.len(), 1);
@@ -252,10 +254,13 @@ async fn a_parent_that_got_its_yes_is_told_to_wait_for_its_children() {
     harness.engine.approvals().answer(&harness.namespace, open[0].id, yes, "ada").await.unwrap();
     let still =
         query::run::get(harness.engine.store(), &harness.namespace, accepted.run).await.unwrap();
-    assert_eq!((still.phase.as_str(), still.parked_for.as_deref()), ("parked", Some("child")));
+    assert_eq!(
+        (still.phase.as_str(), still.parked_for.map(WaitReason::as_str)),
+        ("parked", Some("child"))
+    );
     let id = accepted.task;
     let row = harness.engine.store().read(move |tx| task::get(tx, id)).await.unwrap().unwrap();
-    assert_eq!(row.waiting_for.as_deref(), Some("child"));
+    assert_eq!(row.waiting_for.map(WaitReason::as_str), Some("child"));
     named_by(&harness.engine, accepted.run, "parked_children", &[&accepted.run]).await;
     around.gate.add_permits(1);
     assert_eq!(text(&harness.wait(accepted.run).await), "both");
@@ -300,7 +305,7 @@ async fn an_explanation_names_some_of_many_children() {
     assert_eq!(told.related.len(), 10);
     harness.engine.runs().cancel(&harness.namespace, accepted.run).await.unwrap();
     for child in work {
-        assert_eq!(harness.wait(child.id).await.status, "cancelled");
+        assert_eq!(harness.wait(child.id).await.status, RunStatus::Cancelled);
     }
     assert_eq!(children_of(&harness, accepted.run).await.len(), 0, "none of the others begins");
 }
@@ -362,10 +367,10 @@ async fn a_parked_parent_is_not_woken_by_steering_and_takes_its_children_with_it
     harness.engine.inputs().send(&harness.namespace, accepted.task, steer).await.unwrap();
     let still =
         query::run::get(harness.engine.store(), &harness.namespace, accepted.run).await.unwrap();
-    assert_eq!(still.phase, "parked");
+    assert_eq!(still.phase, RunPhase::Parked);
     let stop = InputRequest::text("stop").mode(InputMode::Interrupt);
     harness.engine.inputs().send(&harness.namespace, accepted.task, stop).await.unwrap();
-    assert_eq!(harness.wait(child.id).await.status, "cancelled");
+    assert_eq!(harness.wait(child.id).await.status, RunStatus::Cancelled);
     let ended = harness.wait(accepted.run).await;
     assert_eq!(text(&ended), "re: stop");
     replay_all(&harness).await;

@@ -7,6 +7,7 @@ use std::time::Duration;
 use provost_agent::{Agent, Handoff, Subagent};
 use provost_core::Env;
 use provost_core::id::name::Namespace;
+use provost_core::lifecycle::RunStatus;
 use provost_engine::{Engine, EngineDeps, EngineError, Lease, Worker};
 use provost_model::{ChatRequest, ScriptedModel, call, text as says};
 use provost_store::table::work::run::{self, RunRow};
@@ -86,7 +87,7 @@ async fn a_crew_that_is_killed_anywhere_comes_to_the_same_end() {
         let ended =
             tokio::time::timeout(Duration::from_secs(60), engine.runs().wait(&namespace, id));
         let ended = ended.await.expect("it ends").unwrap();
-        assert_eq!(ended.status, "ok", "{place}: {:?}", ended.detail);
+        assert_eq!(ended.status, RunStatus::Ok, "{place}: {:?}", ended.detail);
         assert_eq!(text(&ended), "did first; did second", "{place}");
         let result: Value = serde_json::from_str(ended.result.as_deref().unwrap()).unwrap();
         assert_eq!(result["agent"], "closer", "{place}");

@@ -7,6 +7,7 @@ use provost_agent::team::Team;
 use provost_bus::Topic;
 use provost_core::Env;
 use provost_core::id::name::Namespace;
+use provost_core::lifecycle::RunPhase;
 use provost_core::scheduling::InputMode;
 use provost_engine::{Engine, EngineDeps, EngineError, InputRequest, Lease};
 use provost_model::{ChatRequest, ScriptedModel, ScriptedTurn, call, text as says};
@@ -78,7 +79,7 @@ async fn a_parked_lead_that_is_interrupted_tells_of_its_members_end_once() {
     let engine = open(dir.path()).await;
     let _worker = engine.start().await.unwrap();
     let lead = engine.submit(&namespace, command("chat", "go")).await.unwrap().run;
-    let parked = |row: RunRow| Some(row).filter(|row| row.phase == "parked");
+    let parked = |row: RunRow| Some(row).filter(|row| row.phase == RunPhase::Parked);
     until(&engine, async || {
         parked(query::run::get(engine.store(), &namespace, lead).await.unwrap())
     })

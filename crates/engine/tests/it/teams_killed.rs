@@ -7,6 +7,7 @@ use provost_agent::Agent;
 use provost_agent::team::Team;
 use provost_core::Env;
 use provost_core::id::name::Namespace;
+use provost_core::lifecycle::RunStatus;
 use provost_engine::{Engine, EngineDeps, Lease, Worker};
 use provost_model::{ChatRequest, ScriptedModel, call, calls, text as says};
 use provost_store::query;
@@ -92,7 +93,7 @@ async fn a_team_of_five_that_is_killed_goes_on_with_one_result_of_each_member() 
         let ended =
             tokio::time::timeout(Duration::from_secs(60), engine.runs().wait(&namespace, lead));
         let lead = ended.await.expect("it ends").unwrap();
-        assert_eq!(lead.status, "ok", "{place}: {:?}", lead.detail);
+        assert_eq!(lead.status, RunStatus::Ok, "{place}: {:?}", lead.detail);
         assert_eq!(text(&lead), "m0,m1,m2,m3,m4", "{place}");
         let id = lead.id;
         let rows: Vec<RunRow> = engine.store().read(move |tx| run::children(tx, id)).await.unwrap();

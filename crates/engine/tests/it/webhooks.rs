@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use provost_core::Env;
 use provost_core::id::name::Namespace;
+use provost_core::lifecycle::WebhookDeliveryState;
 use provost_core::resource::AgentSpec;
 use provost_engine::{
     ClaimedWebhookDelivery, Engine, EngineDeps, EngineOptions, NewWebhook, Webhook,
@@ -140,7 +141,7 @@ async fn a_post_is_tried_for_a_day_with_one_id_and_can_be_sent_again() {
         assert_eq!(engine.webhooks().claim(CLAIM).await.unwrap(), [], "somebody has it");
         let settled =
             engine.webhooks().record_result(&claimed.delivery, failed(503)).await.unwrap().unwrap();
-        if settled.state != "pending" {
+        if settled.state.as_str() != "pending" {
             break settled;
         }
         assert_eq!(engine.webhooks().claim(CLAIM).await.unwrap(), [], "it is not due");
@@ -170,7 +171,7 @@ async fn a_post_is_tried_for_a_day_with_one_id_and_can_be_sent_again() {
         ("delivered", Some(204), None)
     );
     let settled = WebhookDeliveryFilter {
-        state: Some("failed".to_owned()),
+        state: Some(WebhookDeliveryState::Failed),
         ..WebhookDeliveryFilter::default()
     };
     assert_eq!(engine.webhooks().deliveries(ns, webhook.id, settled, 9).await.unwrap().items, []);

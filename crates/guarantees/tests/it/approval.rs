@@ -1,6 +1,7 @@
 //! Waiting for people: through the end of every process, and through days.
 
 use provost_core::command::TaskRequest;
+use provost_core::lifecycle::RunPhase;
 
 use crate::harness::{Harness, in_session};
 
@@ -14,7 +15,7 @@ async fn g31_a_question_outlives_every_process_and_three_days() {
     let command = TaskRequest { timeout_ms: Some(0), ..in_session("s", "do ask:a; say done") };
     let run = harness.accept(command).await.run;
     let worker = harness.worker_with(&["--approval-expiry-ms", "604800000"], "").await;
-    harness.until(run, |row| row.phase == "parked").await;
+    harness.until(run, |row| row.phase == RunPhase::Parked).await;
     worker.kill().await.unwrap();
     let row = harness.row(run).await;
     assert_eq!((row.lease_owner, row.lease_until), (None, None), "nobody waits with it");
@@ -41,7 +42,7 @@ async fn g31_a_kill_around_the_parking_asks_once() {
         let run = harness.accept(in_session("s", "do ask:a; say done")).await.run;
         harness.worker_dies_at(place).await;
         let _worker = harness.worker().await;
-        harness.until(run, |row| row.phase == "parked").await;
+        harness.until(run, |row| row.phase == RunPhase::Parked).await;
         let question = harness.question(run).await;
         harness.once(&["answer", &question, "approve"], "").await.unwrap();
         assert_eq!(harness.answer(run).await, "done", "{place}");

@@ -375,3 +375,111 @@ fn no_function_takes_a_tuple() {
     }
     assert_none(&problems, "functions with a tuple parameter; use a struct");
 }
+
+/// Comparisons of a row's state with a text.
+#[derive(Default)]
+struct StateTexts {
+    found: Vec<String>,
+}
+
+impl StateTexts {
+    /// Names of the fields that hold a state machine's state.
+    const FIELDS: [&str; 3] = ["phase", "state", "status"];
+
+    /// Returns the field if the expression is a state as text, for example `row.phase` or `row.phase.as_str()`.
+    fn field(expression: &syn::Expr) -> Option<String> {
+        match expression {
+            syn::Expr::Field(field) => match &field.member {
+                syn::Member::Named(name) if Self::FIELDS.iter().any(|field| name == field) => {
+                    Some(name.to_string())
+                }
+                _ => None,
+            },
+            syn::Expr::MethodCall(call)
+                if ["as_str", "as_deref"].iter().any(|method| call.method == method) =>
+            {
+                Self::field(&call.receiver)
+            }
+            syn::Expr::Reference(reference) => Self::field(&reference.expr),
+            syn::Expr::Paren(paren) => Self::field(&paren.expr),
+            syn::Expr::Tuple(tuple) => tuple.elems.iter().find_map(Self::field),
+            _ => None,
+        }
+    }
+
+    fn has_text(expression: &syn::Expr) -> bool {
+        matches!(expression, syn::Expr::Lit(literal) if matches!(literal.lit, syn::Lit::Str(_)))
+    }
+}
+
+/// Finds a text in a pattern.
+#[derive(Default)]
+struct TextPattern(bool);
+
+impl<'ast> Visit<'ast> for TextPattern {
+    fn visit_lit_str(&mut self, _: &'ast syn::LitStr) {
+        self.0 = true;
+    }
+}
+
+impl<'ast> Visit<'ast> for StateTexts {
+    fn visit_expr_binary(&mut self, binary: &'ast syn::ExprBinary) {
+        let compares = matches!(binary.op, syn::BinOp::Eq(_) | syn::BinOp::Ne(_));
+        for (one, other) in [(&binary.left, &binary.right), (&binary.right, &binary.left)] {
+            if compares && Self::has_text(other) {
+                self.found.extend(Self::field(one));
+            }
+        }
+        syn::visit::visit_expr_binary(self, binary);
+    }
+
+    fn visit_expr_match(&mut self, found: &'ast syn::ExprMatch) {
+        let has_text = found.arms.iter().any(|arm| {
+            let mut text = TextPattern::default();
+            text.visit_pat(&arm.pat);
+            text.0
+        });
+        if has_text {
+            self.found.extend(Self::field(&found.expr));
+        }
+        syn::visit::visit_expr_match(self, found);
+    }
+
+    fn visit_macro(&mut self, found: &'ast syn::Macro) {
+        let tokens = found.tokens.to_string();
+        let names_state = |field: &&&str| tokens.contains(&format!(". {field}"));
+        if found.path.is_ident("matches")
+            && tokens.contains('"')
+            && let Some(field) = Self::FIELDS.iter().find(names_state)
+        {
+            self.found.push((*field).to_owned());
+        }
+    }
+}
+
+#[test]
+fn states_are_compared_as_enums() {
+    let mut problems = Vec::new();
+    for package in packages().iter().filter(|package| package.name != "provost-store") {
+        for file in rust_files(&package.source) {
+            let mut texts = StateTexts::default();
+            texts.visit_file(&syn::parse_file(&std::fs::read_to_string(&file).unwrap()).unwrap());
+            let found = texts.found.iter();
+            problems.extend(found.map(|field| format!("{} compares `{field}`", shown(&file))));
+        }
+    }
+    assert_none(&problems, "states that are compared with a text; compare with a variant");
+}
+
+#[test]
+fn a_comparison_of_a_state_with_a_text_is_found() {
+    let code = r#"
+        fn f(row: Row) -> bool {
+            match row.state.as_str() { "open" => true, _ => false };
+            matches!(row.status.as_str(), "ok" | "error") || row.phase == "leased" || row.name == "x"
+        }
+    "#;
+    let mut texts = StateTexts::default();
+    texts.visit_file(&syn::parse_file(code).unwrap());
+    assert_eq!(texts.found, ["state", "status", "phase"]);
+}

@@ -3,6 +3,8 @@
 use std::time::Duration;
 
 use provost_core::command::TaskRequest;
+use provost_core::lifecycle::RunPhase;
+use provost_core::recovery::OutcomeCode;
 use provost_core::{Env, RunId};
 use provost_engine::CancelResult;
 use provost_testkit::EffectKind;
@@ -17,7 +19,7 @@ async fn cancel(harness: &Harness, run: RunId) -> CancelResult {
 async fn assert_cancelled(harness: &Harness, run: RunId) {
     let row = harness.wait(run).await;
     assert_eq!(
-        (row.status.as_str(), row.outcome_code.as_deref()),
+        (row.status.as_str(), row.outcome_code.map(OutcomeCode::as_str)),
         ("cancelled", Some("cancelled_by_user"))
     );
     harness.assert_history(&[run]).await;
@@ -149,13 +151,13 @@ async fn g40_a_deadline_ends_what_is_queued_or_parked_after_restarts_too() {
     let parked = harness.accept(timed("b", "do ask:c; say done")).await.run;
     let worker = harness.worker().await;
     harness.effect_server.wait_for_calls(1).await;
-    harness.until(parked, |row| row.phase == "parked").await;
+    harness.until(parked, |row| row.phase == RunPhase::Parked).await;
     worker.kill().await.unwrap();
     let _worker = harness.worker().await;
     for run in [queued, parked] {
         let row = harness.wait(run).await;
         assert_eq!(
-            (row.status.as_str(), row.outcome_code.as_deref()),
+            (row.status.as_str(), row.outcome_code.map(OutcomeCode::as_str)),
             ("timeout", Some("deadline"))
         );
         let late = row.ended.unwrap().as_millis() - row.deadline.unwrap().as_millis();
@@ -175,6 +177,9 @@ async fn g40_a_deadline_that_passed_while_nobody_was_there_is_found_at_the_start
     let run = harness.accept(command).await.run;
     let _worker = harness.worker_with(&["--database-clock-ms", "61000"], "").await;
     let row = harness.wait(run).await;
-    assert_eq!((row.status.as_str(), row.outcome_code.as_deref()), ("timeout", Some("deadline")));
+    assert_eq!(
+        (row.status.as_str(), row.outcome_code.map(OutcomeCode::as_str)),
+        ("timeout", Some("deadline"))
+    );
     assert_eq!((harness.effect_server.calls("a"), row.claim_count), (0, 0), "it never started");
 }

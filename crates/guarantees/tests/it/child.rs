@@ -2,6 +2,7 @@
 
 use provost_core::RunId;
 use provost_core::command::TaskRequest;
+use provost_core::lifecycle::RunPhase;
 use provost_testkit::EffectKind;
 
 use crate::harness::{Harness, in_session};
@@ -61,13 +62,13 @@ async fn g51_a_child_that_ends_while_nobody_works_on_its_parent_is_told_of_once(
     let run = parent(&harness, "do spawn:c; await:c; say parent").await;
     let worker = harness.worker().await;
     harness.effect_server.wait_for_calls(1).await;
-    harness.until(run, |row| row.phase == "parked").await;
+    harness.until(run, |row| row.phase == RunPhase::Parked).await;
     assert_eq!(harness.row(run).await.lease_owner, None);
     worker.kill().await.unwrap();
     harness.effect_server.resume_responses();
     // The transaction that ends the child tells its parent, or neither happens.
     harness.worker_dies_with(&[], "run.ended=kill").await;
-    assert_eq!(harness.row(run).await.phase, "parked");
+    assert_eq!(harness.row(run).await.phase, RunPhase::Parked);
     let _worker = harness.worker().await;
     assert_eq!(harness.answer(run).await, "parent");
     assert_eq!(harness.answer(child_of(&harness, run).await).await, "child c");
@@ -96,7 +97,7 @@ async fn g51_a_child_that_ends_while_its_parent_waits_for_a_person_is_told_of_on
     let harness = Harness::new().await;
     let run = parent(&harness, "do spawn:c; ask:a; say parent").await;
     let worker = harness.worker().await;
-    harness.until(run, |row| row.phase == "parked").await;
+    harness.until(run, |row| row.phase == RunPhase::Parked).await;
     let child = child_of(&harness, run).await;
     assert_eq!(harness.answer(child).await, "child c");
     worker.kill().await.unwrap();

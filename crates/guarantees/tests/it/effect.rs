@@ -1,6 +1,8 @@
 //! Tool calls that a kill cuts off: what happens next depends on what a repeat would do, and on nothing else.
 
 use provost_core::RunId;
+use provost_core::lifecycle::RunPhase;
+use provost_core::recovery::OutcomeCode;
 use provost_testkit::EffectKind;
 use serde_json::{Value, json};
 
@@ -155,7 +157,10 @@ async fn g15_an_opaque_call_can_end_the_run_instead() {
     let run = killed_after_the_effect(&harness, "opaque").await;
     let _worker = harness.worker_with(&["--on-unknown", "fail"], "").await;
     let row = harness.wait(run).await;
-    assert_eq!((row.status.as_str(), row.outcome_code.as_deref()), ("error", Some("tool_error")));
+    assert_eq!(
+        (row.status.as_str(), row.outcome_code.map(OutcomeCode::as_str)),
+        ("error", Some("tool_error"))
+    );
     assert_eq!((harness.effect_server.calls("a"), harness.provider.request_count()), (1, 1));
     harness.assert_history(&[run]).await;
 }
@@ -166,7 +171,7 @@ async fn g15_a_person_can_be_asked_about_an_opaque_call() {
         let harness = Harness::new().await;
         let run = killed_after_the_effect(&harness, "opaque").await;
         let _worker = harness.worker_with(&["--on-unknown", "park"], "").await;
-        harness.until(run, |row| row.phase == "parked").await;
+        harness.until(run, |row| row.phase == RunPhase::Parked).await;
         assert_eq!(harness.effect_server.calls("a"), 1, "nothing happens before the answer");
         let approval = harness.question(run).await;
         let answered = harness.once(&["answer", &approval, decision], "").await.unwrap();

@@ -3,6 +3,7 @@
 use futures::future::join_all;
 use provost_core::ApprovalDecision;
 use provost_core::command::TaskRequest;
+use provost_core::lifecycle::RunPhase;
 use provost_engine::CancelResult;
 
 use crate::harness::{Harness, LONG, in_session};
@@ -68,7 +69,7 @@ async fn g47_an_end_is_never_changed() {
     let harness = Harness::new().await;
     let worker = harness.worker().await;
     let run = harness.accept(in_session("s", "do ask:a; say done")).await.run;
-    harness.until(run, |row| row.phase == "parked").await;
+    harness.until(run, |row| row.phase == RunPhase::Parked).await;
     let question = harness.question(run).await;
     assert_eq!(
         harness.engine.runs().cancel(&harness.namespace, run).await.unwrap(),

@@ -1,6 +1,7 @@
 //! Declared tools, killed at every stage of a guarded call: the table of effect classes holds behind rules, credentials and
 //! records as it does without them.
 
+use provost_core::lifecycle::StepKind;
 use provost_testkit::EffectKind;
 
 use crate::harness::Harness;
@@ -89,7 +90,7 @@ async fn g15_declared_tools_killed_at_every_stage_have_one_effect() {
                 }
             }
             let steps = harness.steps(run).await;
-            let step = steps.iter().find(|step| step.kind == "tool_call");
+            let step = steps.iter().find(|step| step.kind == StepKind::ToolCall);
             let state = step.map(|step| step.state.as_str());
             assert_eq!(state, recorded(dies), "{class} {}", dies.name());
             let _worker = harness.worker_with(&GOVERNED, "").await;

@@ -10,6 +10,7 @@ use std::time::Duration;
 use provost_core::command::TaskRequest;
 use provost_core::execution_policy::ExecutionPolicyPatch;
 use provost_core::id::name::{Namespace, SessionName};
+use provost_core::lifecycle::RunStatus;
 use provost_core::resource::AgentSpec;
 use provost_core::{Env, RunId, TaskId};
 use provost_engine::{
@@ -206,7 +207,7 @@ impl Harness {
     /// Waits for the end of a run, and for all that must hold of its history; the text it ended with.
     pub(crate) async fn answer(&self, run: RunId) -> String {
         let row = self.wait(run).await;
-        assert_eq!(row.status, "ok", "{:?}: {:?}", row.outcome_code, row.detail);
+        assert_eq!(row.status, RunStatus::Ok, "{:?}: {:?}", row.outcome_code, row.detail);
         self.assert_history(&[run]).await;
         text(&row)
     }

@@ -10,6 +10,7 @@ use std::pin::pin;
 use std::time::{Duration, Instant};
 
 use provost_core::command::TaskRequest;
+use provost_core::lifecycle::RunStatus;
 use provost_core::{Env, RunId};
 use provost_store::table::work::run_step::RunStepRow;
 use provost_testkit::{EffectKind, Process, history};
@@ -235,7 +236,7 @@ async fn judge(
     let mut failed = Vec::new();
     for run in &work.runs {
         let row = harness.wait(*run).await;
-        if row.status != "ok" {
+        if row.status != RunStatus::Ok {
             failed.push(format!("{run}: {} {:?} {:?}", row.status, row.outcome_code, row.detail));
         }
     }

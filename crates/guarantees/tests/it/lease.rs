@@ -4,6 +4,8 @@ use std::fs;
 
 use futures::future::join_all;
 use provost_core::command::TaskRequest;
+use provost_core::lifecycle::RunStatus;
+use provost_core::recovery::OutcomeCode;
 use provost_store::params;
 use provost_testkit::{EffectKind, history};
 
@@ -22,7 +24,11 @@ async fn g06_a_kill_after_the_claim_is_found_and_the_run_claimed_again() {
         let row = harness.row(run).await;
         assert_eq!((row.epoch, row.claim_count), (2, 2), "{place}");
         let attempts = harness.attempts(run).await;
-        assert_eq!(attempts[0].outcome_code.as_deref(), Some("worker_lost"), "{place}");
+        assert_eq!(
+            attempts[0].outcome_code.map(OutcomeCode::as_str),
+            Some("worker_lost"),
+            "{place}"
+        );
         assert_eq!(harness.effect_server.calls("a"), 1);
     }
 }
@@ -97,7 +103,7 @@ async fn g08_a_session_has_one_writer_however_many_workers_there_are() {
     let mut leases = Vec::new();
     for run in &runs {
         let row = harness.wait(run.id).await;
-        assert_eq!(row.status, "ok");
+        assert_eq!(row.status, RunStatus::Ok);
         for attempt in harness.attempts(run.id).await {
             leases.push(history::Lease {
                 session: run.session_id.clone(),
@@ -176,7 +182,10 @@ async fn g12_a_run_that_kills_its_worker_again_and_again_is_stopped() {
     }
     let _worker = harness.worker().await;
     let row = harness.wait(run).await;
-    assert_eq!((row.status.as_str(), row.outcome_code.as_deref()), ("error", Some("crash_loop")));
+    assert_eq!(
+        (row.status.as_str(), row.outcome_code.map(OutcomeCode::as_str)),
+        ("error", Some("crash_loop"))
+    );
     assert_eq!((row.claim_count, harness.effect_server.calls("a")), (5, 0));
     harness.assert_history(&[run]).await;
 }

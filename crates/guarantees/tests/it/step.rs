@@ -1,6 +1,7 @@
 //! Model calls and records that a kill cuts off.
 
 use crate::harness::{Harness, LONG};
+use provost_core::lifecycle::StepKind;
 use provost_store::query;
 
 #[tokio::test]
@@ -44,7 +45,8 @@ async fn g18_a_kill_in_the_middle_of_an_answer_costs_one_more_call_and_no_more()
         2,
         "one question, one answer"
     );
-    let call = harness.steps(run).await.into_iter().find(|step| step.kind == "model_call").unwrap();
+    let call =
+        harness.steps(run).await.into_iter().find(|step| step.kind == StepKind::ModelCall).unwrap();
     assert_eq!((call.tries, call.state.as_str()), (2, "committed"), "both tries are on the record");
 }
 
@@ -104,8 +106,12 @@ async fn g21_a_large_result_is_there_as_a_whole_or_not_at_all() {
         let harness = Harness::new().await;
         let run = harness.say("do big:a; say done").await;
         harness.worker_dies_with(&[], place).await;
-        let step =
-            harness.steps(run).await.into_iter().find(|step| step.kind == "tool_call").unwrap();
+        let step = harness
+            .steps(run)
+            .await
+            .into_iter()
+            .find(|step| step.kind == StepKind::ToolCall)
+            .unwrap();
         if place.starts_with("attempt") {
             assert_eq!((step.state.as_str(), step.blob.is_some()), ("committed", true), "{place}");
         } else {

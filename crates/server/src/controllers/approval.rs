@@ -31,7 +31,7 @@ pub(crate) async fn list(
         (None, true) => None,
     };
     let filter = ApprovalFilter {
-        state: state.map(|state| state.as_str().to_owned()),
+        state,
         run: params.run,
         task: params.task,
         before: convert::page::cursor(params.cursor.as_deref())?,

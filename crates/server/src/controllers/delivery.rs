@@ -20,7 +20,7 @@ pub(crate) async fn list(
     ApiQuery(params): ApiQuery<DeliveryQuery>,
 ) -> ApiResult<Json<Page<Delivery>>> {
     let filter = DeliveryFilter {
-        state: params.state.map(|state| state.as_str().to_owned()),
+        state: params.state,
         run: params.run,
         before: convert::page::cursor(params.cursor.as_deref())?,
     };

@@ -24,8 +24,8 @@ pub(crate) async fn list(
         task_id: params.task,
         session_id: params.session,
         agent: params.agent,
-        status: params.status.map(|status| status.as_str().to_owned()),
-        phase: params.phase.map(|phase| phase.as_str().to_owned()),
+        status: params.status,
+        phase: params.phase,
         parent: params.parent,
         before: convert::page::cursor(params.cursor.as_deref())?,
     };

@@ -39,7 +39,7 @@ pub(crate) async fn list(
     ApiQuery(params): ApiQuery<TaskQuery>,
 ) -> ApiResult<Json<Page<Task>>> {
     let filter = TaskFilter {
-        state: params.state.map(|state| state.as_str().to_owned()),
+        state: params.state,
         agent: params.agent,
         session_id: params.session,
         label: params.label,

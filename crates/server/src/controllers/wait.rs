@@ -6,7 +6,6 @@ use axum::Json;
 use axum::extract::State;
 use provost_api::WaitResult;
 use provost_core::id::name::Namespace;
-use provost_core::lifecycle::RunStatus;
 use provost_core::{RunId, TaskId};
 use provost_store::query;
 use provost_store::table::work::run::RunRow;
@@ -81,7 +80,7 @@ async fn wait(
     };
     let until = Instant::now() + timeout;
     let row = load_run(app, namespace, target).await?;
-    if has_ended(&row)? {
+    if row.status.is_terminal() {
         return wait_result(row, false);
     }
     let topic = match target {
@@ -91,7 +90,7 @@ async fn wait(
     let subscription = app.live().subscribe(app.engine(), topic, Interest::Completion).await;
     loop {
         let row = load_run(app, namespace, target).await?;
-        if has_ended(&row)? {
+        if row.status.is_terminal() {
             return wait_result(row, false);
         }
         if Instant::now() >= until {
@@ -117,8 +116,4 @@ async fn load_run(app: &App, namespace: &Namespace, target: WaitTarget) -> ApiRe
         }
     };
     Ok(query::run::get(engine.store(), namespace, run).await?)
-}
-
-fn has_ended(row: &RunRow) -> ApiResult<bool> {
-    Ok(convert::parse_column::<RunStatus>(&row.status)?.is_terminal())
 }

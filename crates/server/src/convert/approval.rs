@@ -5,7 +5,7 @@ use provost_core::lifecycle::{self, ApprovalVotes};
 use provost_store::table::governance::approval::ApprovalRow;
 use provost_store::table::governance::approval_grant::ApprovalGrantRow;
 
-use super::{parse_column, parse_json};
+use super::parse_json;
 
 /// Converts an approval.
 pub(crate) fn view(row: ApprovalRow) -> Result<Approval, Problem> {
@@ -14,15 +14,15 @@ pub(crate) fn view(row: ApprovalRow) -> Result<Approval, Problem> {
         task: row.task_id,
         run: row.run_id,
         step: row.step,
-        kind: parse_column(&row.kind)?,
-        state: parse_column(&row.state)?,
+        kind: row.kind,
+        state: row.state,
         request: parse_json(&row.request)?,
         plan: parse_json(&row.plan)?,
         decision: row.decision.as_deref().map(parse_json).transpose()?,
         decided_by: row.decided_by,
         decided: row.decided.map(DateTime),
         expires: DateTime(row.expires),
-        fallback: parse_column(&row.fallback)?,
+        fallback: row.fallback,
         created: DateTime(row.created),
         vote_count: row.ballot.as_deref().map(parse_json).transpose()?.map(vote_count),
     })

@@ -1,14 +1,12 @@
 //! Converts budgets.
 
 use provost_api::{Budget, BudgetPeriod, Problem};
-use provost_core::{Currency, Money};
+use provost_core::Money;
 use provost_engine::BudgetUsage;
-
-use super::parse_column;
 
 /// Converts a budget.
 pub(crate) fn view(usage: BudgetUsage) -> Result<Budget, Problem> {
-    let currency: Currency = parse_column(&usage.currency)?;
+    let currency = usage.currency;
     let money = |micros| Money { currency, ..Money::from_micros(micros) };
     Ok(Budget {
         scope: usage.scope.to_string(),

@@ -3,8 +3,6 @@
 use provost_api::{DateTime, ExecutionClass, Problem};
 use provost_store::table::scheduling::execution_class::ExecutionClassRow;
 
-use super::parse_column;
-
 /// Converts an execution class.
 pub(crate) fn view(row: ExecutionClassRow) -> Result<ExecutionClass, Problem> {
     Ok(ExecutionClass {
@@ -14,7 +12,7 @@ pub(crate) fn view(row: ExecutionClassRow) -> Result<ExecutionClass, Problem> {
         pool: row.pool,
         concurrency_limit: row.max_running,
         running: row.running,
-        health: parse_column(&row.health)?,
+        health: row.health,
         probe_at: row.probe_at.map(DateTime),
         updated: DateTime(row.updated),
     })

@@ -3,7 +3,7 @@
 use provost_api::{DateTime, Delivery, Problem};
 use provost_store::table::outbound::delivery::DeliveryRow;
 
-use super::{parse_column, parse_json};
+use super::parse_json;
 
 /// Converts a delivery.
 pub(crate) fn view(row: DeliveryRow) -> Result<Delivery, Problem> {
@@ -12,7 +12,7 @@ pub(crate) fn view(row: DeliveryRow) -> Result<Delivery, Problem> {
         run: row.run_id,
         channel: row.channel,
         target: parse_json(&row.target)?,
-        state: parse_column(&row.state)?,
+        state: row.state,
         generation: row.generation,
         tries: row.tries,
         next_at: DateTime(row.next_at),

@@ -12,7 +12,7 @@ use provost_store::table::work::attempt::AttemptRow;
 use provost_store::table::work::run::RunRow;
 use serde::Deserialize;
 
-use super::{parse_column, parse_json, parse_optional_column};
+use super::parse_json;
 use crate::error;
 
 /// Stored result of a run.
@@ -33,12 +33,12 @@ pub(crate) fn view(row: RunRow) -> Result<Run, Problem> {
         session: row.session_id,
         agent: row.agent,
         agent_revision: row.agent_revision,
-        status: parse_column(&row.status)?,
-        phase: parse_column(&row.phase)?,
-        outcome: parse_optional_column(row.outcome_code.as_ref())?,
+        status: row.status,
+        phase: row.phase,
+        outcome: row.outcome_code,
         detail: row.detail,
         answer: result.and_then(|result| result.text),
-        parked_for: row.parked_for,
+        parked_for: row.parked_for.map(|reason| reason.to_string()),
         class: row.class_key,
         policy: parse_json(&row.policy)?,
         attempt: row.attempt_no,
@@ -66,8 +66,8 @@ pub(crate) fn view(row: RunRow) -> Result<Run, Problem> {
 pub(crate) fn attempt(row: AttemptRow) -> Result<Attempt, Problem> {
     Ok(Attempt {
         number: row.attempt_no,
-        strategy: parse_column(&row.strategy)?,
-        status: parse_column(&row.status)?,
+        strategy: row.strategy,
+        status: row.status,
         epoch: row.epoch,
         provider: row.provider,
         model: row.model,
@@ -75,7 +75,7 @@ pub(crate) fn attempt(row: AttemptRow) -> Result<Attempt, Problem> {
         worker: row.worker_id,
         started: DateTime(row.started),
         ended: row.ended.map(DateTime),
-        outcome: parse_optional_column(row.outcome_code.as_ref())?,
+        outcome: row.outcome_code,
         detail: row.detail,
     })
 }
@@ -85,12 +85,12 @@ pub(crate) fn step(shown: StepView) -> Result<Step, Problem> {
     let StepView { row, message, result } = shown;
     Ok(Step {
         number: row.step,
-        kind: parse_column(&row.kind)?,
-        state: parse_column(&row.state)?,
+        kind: row.kind,
+        state: row.state,
         name: row.name,
         call_id: row.call_id,
-        effect_class: parse_optional_column(row.effect_class.as_ref())?,
-        effect_key: row.effect_key,
+        effect_class: row.effect_class,
+        effect_key: row.effect_key.map(Into::into),
         tries: row.tries,
         epoch: row.epoch,
         message: message.map(|message| (*message).clone()),

@@ -5,8 +5,6 @@ use provost_core::command::TaskRequest;
 use provost_core::{ContentPart, Money};
 use provost_store::table::work::task::TaskRow;
 
-use super::parse_column;
-
 /// Converts a new task to a request of the engine.
 pub(crate) fn command(task: NewTask) -> TaskRequest {
     TaskRequest {
@@ -88,12 +86,12 @@ pub(crate) fn view(row: TaskRow, message: String) -> Result<Task, Problem> {
     Ok(Task {
         id: row.id,
         namespace: row.namespace,
-        state: parse_column(&row.state)?,
+        state: row.state,
         agent: row.agent,
         agent_revision: row.agent_revision,
         session: row.session_id,
         parent: row.parent_task_id,
-        queue_mode: parse_column(&row.queue_mode)?,
+        queue_mode: row.queue_mode,
         priority: row.priority,
         message,
         label: row.label,
@@ -101,7 +99,7 @@ pub(crate) fn view(row: TaskRow, message: String) -> Result<Task, Problem> {
         run: row.current_run_id,
         run_count: row.run_count,
         drop_reason: row.drop_reason,
-        waiting_for: row.waiting_for,
+        waiting_for: row.waiting_for.map(|reason| reason.to_string()),
         wake_at: row.wake_at.map(DateTime),
         deadline: row.deadline.map(DateTime),
         cost: Money::from_micros(row.cost_micros),

@@ -22,7 +22,7 @@ pub(crate) fn delivery(row: WebhookDeliveryRow) -> Result<WebhookDelivery, Probl
     Ok(WebhookDelivery {
         id: row.id.to_string(),
         event: row.event_key,
-        state: row.state,
+        state: row.state.to_string(),
         tries: row.tries,
         next_at: row.next_at.into(),
         last_status: row.last_status.map(status).transpose()?,

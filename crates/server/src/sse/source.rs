@@ -122,8 +122,7 @@ impl StreamSource {
                 let first = query::event_log::first_retained(engine.store(), &self.namespace, *run)
                     .await?
                     .unwrap_or(0);
-                let status = convert::parse_column::<RunStatus>(&row.status)?;
-                let ended = status.is_terminal().then_some(status);
+                let ended = row.status.is_terminal().then_some(row.status);
                 return Ok(LogRange { first, last: row.next_seq.saturating_sub(1), ended });
             }
             SourceKind::Task(task) => {

@@ -115,7 +115,7 @@ async fn an_operator_lets_a_run_go_on() {
     assert_eq!(run.parked_for.as_deref(), Some("operator"));
     let resumed = test_app.client.resume_run(accepted.run).await.unwrap();
     assert_eq!(resumed.id, accepted.run);
-    assert_eq!(test_app.ended(accepted.run).await.status, "ok");
+    assert_eq!(test_app.ended(accepted.run).await.status, RunStatus::Ok);
     let events =
         query::run::events(test_app.engine.store(), &Default::default(), accepted.run, 0, 100)
             .await

@@ -20,7 +20,7 @@ async fn a_task_is_taken_in_once_and_answered() {
     let refused = test_app.client.submit(&other).await.unwrap_err();
     assert_eq!(refused.code(), "idempotency_mismatch");
     let row = test_app.engine.runs().wait(&Namespace::default(), accepted.run).await.unwrap();
-    assert_eq!(row.status, RunStatus::Ok.as_str());
+    assert_eq!(row.status, RunStatus::Ok);
     let task = test_app.client.task(accepted.task).await.unwrap();
     assert_eq!((task.message.as_str(), task.run), ("hi", Some(accepted.run)));
 }
@@ -135,9 +135,9 @@ async fn a_failed_task_is_told_the_same_again() {
     let test_app = TestApp::with_turns(turns).await;
     let accepted = test_app.submit_text("chat", "hi").await;
     let failed = test_app.ended(accepted.run).await;
-    assert_eq!(failed.status, "error");
+    assert_eq!(failed.status, RunStatus::Error);
     let started = test_app.client.retry_task(accepted.task).await.unwrap();
-    assert_eq!(test_app.ended(started.run).await.status, "ok");
+    assert_eq!(test_app.ended(started.run).await.status, RunStatus::Ok);
     let paging = PageQuery { limit: Some(1), cursor: None };
     let newest = test_app.client.task_runs(accepted.task, &paging).await.unwrap();
     assert_eq!((newest.items[0].id, newest.items[0].ordinal), (started.run, 2));

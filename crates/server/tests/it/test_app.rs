@@ -8,6 +8,7 @@ use std::time::Duration;
 use provost_agent::{Agent, AgentBuilder};
 use provost_api::{Client, NewTask, TaskReceipt};
 use provost_core::id::name::Namespace;
+use provost_core::lifecycle::RunPhase;
 use provost_core::{Env, RunId};
 use provost_engine::{AgentRevision, Engine, EngineDeps, EngineOptions, Lease, Worker};
 use provost_model::{ChatRequest, ScriptedModel, ScriptedTurn};
@@ -122,7 +123,7 @@ impl TestApp {
 
     /// Waits until a run is parked.
     pub(crate) async fn parked(&self, run: RunId) -> RunRow {
-        self.wait_until(run, |row| row.phase == "parked").await
+        self.wait_until(run, |row| row.phase == RunPhase::Parked).await
     }
 }
 

@@ -32,9 +32,8 @@ pub async fn in_state(
     limit: u64,
 ) -> Result<Vec<DeliveryRow>, QueryError> {
     let namespace = namespace.clone();
-    let rows = store.read(move |tx| {
-        Ok::<_, QueryError>(delivery::list(tx, namespace.as_str(), state.as_str(), limit)?)
-    });
+    let rows = store
+        .read(move |tx| Ok::<_, QueryError>(delivery::list(tx, namespace.as_str(), state, limit)?));
     rows.await
 }
 

@@ -23,6 +23,7 @@ use crate::table::work::session::SessionRow;
 use crate::table::work::task::TaskRow;
 use provost_core::execution_policy::ExecutionPolicy;
 use provost_core::id::name::Namespace;
+use provost_core::lifecycle::RunPhase;
 use provost_core::{ApprovalId, DeliveryId, RunId, TaskId, Timestamp};
 
 /// The subject of an explanation.
@@ -240,15 +241,15 @@ impl Facts {
             SubjectFacts::Run(facts) => facts.state(),
             SubjectFacts::Task(facts) => match facts.task.archived {
                 Some(_) => format!("{}, archived", facts.task.state),
-                None => facts.task.state.clone(),
+                None => facts.task.state.to_string(),
             },
-            SubjectFacts::Approval(facts) => facts.approval.state.clone(),
+            SubjectFacts::Approval(facts) => facts.approval.state.to_string(),
             SubjectFacts::Session(facts) => match (&facts.holder, facts.queued) {
                 (Some(holder), _) => holder.state(),
                 (None, 0) => "idle".to_owned(),
                 (None, _) => "queued".to_owned(),
             },
-            SubjectFacts::Delivery(facts) => facts.delivery.state.clone(),
+            SubjectFacts::Delivery(facts) => facts.delivery.state.to_string(),
         }
     }
 }
@@ -257,11 +258,11 @@ impl RunFacts {
     /// Returns the state of the run in one or two words.
     pub fn state(&self) -> String {
         let run = &self.run;
-        match (run.phase.as_str(), &run.parked_for) {
-            ("done", _) => run.status.clone(),
-            ("parked", Some(why)) => format!("parked for {why}"),
-            ("leased", _) => "running".to_owned(),
-            (phase, _) => phase.to_owned(),
+        match (run.phase, run.parked_for) {
+            (RunPhase::Done, _) => run.status.to_string(),
+            (RunPhase::Parked, Some(reason)) => format!("parked for {reason}"),
+            (RunPhase::Leased, _) => "running".to_owned(),
+            (RunPhase::Queued | RunPhase::Parked, _) => run.phase.to_string(),
         }
     }
 }

@@ -10,12 +10,11 @@ use crate::table::work::stored_message;
 use crate::{Store, Tx};
 use provost_core::command::{InputProvenance, InputTarget};
 use provost_core::id::name::Namespace;
-use provost_core::lifecycle::{InputOutcome, InputState, InteractionState};
+use provost_core::lifecycle::{InputOutcome, InputState, InteractionState, RunPhase};
 use provost_core::scheduling::InputMode;
 use provost_core::{ApprovalId, ExecutionId, InputId, Message, RunId, TaskId, Timestamp};
 
 use crate::query::QueryError;
-use crate::query::parse;
 use crate::query::task::find_task;
 use serde::Deserialize;
 
@@ -150,14 +149,14 @@ fn pending_of(
 fn read_all(tx: &mut Tx<'_>, rows: Vec<InputRow>) -> Result<Vec<PendingInput>, QueryError> {
     let mut inputs = Vec::with_capacity(rows.len());
     for row in rows {
-        debug_assert_eq!(row.state, InputState::Pending.as_str());
+        debug_assert_eq!(row.state, InputState::Pending);
         let Origin { provenance } = serde_json::from_str(&row.provenance)?;
         inputs.push(PendingInput {
             id: row.id,
             task: row.task_id,
             run: row.run_id,
-            mode: parse(&row.mode)?,
-            outcome: parse(&row.outcome)?,
+            mode: row.mode,
+            outcome: row.outcome,
             message: stored_message::get(tx, row.message_id)?,
             provenance,
             created: row.created,
@@ -173,7 +172,7 @@ fn position(
     id: RunId,
 ) -> Result<Option<QueuePosition>, QueryError> {
     let row = find_run(tx, namespace, id)?;
-    if row.phase != "queued" {
+    if row.phase != RunPhase::Queued {
         return Ok(None);
     }
     Ok(Some(QueuePosition {

@@ -1,5 +1,7 @@
 //! Rows that the end of a run must settle. One query finds out which kinds exist, because most runs have none.
 
+use provost_core::scheduling::TimerKind;
+
 use crate::table::work::run::RunRow;
 use crate::{FromRow, Row, StoreError, Tx, params};
 
@@ -40,7 +42,7 @@ impl FromRow for PendingWork {
 pub fn of_run(
     tx: &mut Tx<'_>,
     run: &RunRow,
-    [a, b, c]: [&str; 3],
+    [a, b, c]: [TimerKind; 3],
 ) -> Result<PendingWork, StoreError> {
     let sql = "SELECT
         CASE WHEN EXISTS (SELECT 1 FROM approval WHERE run_id = ?1 AND state = 'pending') THEN 1 ELSE 0 END,

@@ -80,7 +80,7 @@ fn page(
         let text = row.message_id.map(|id| stored::text(tx, id)).transpose()?.flatten();
         let message = text.as_ref().map(|text| stored_message::read(tx, text)).transpose()?;
         bytes += stored_size(text.as_deref(), message.as_deref())?;
-        let result = match row.kind == StepKind::ToolCall.as_str() && row.entry_no.is_some() {
+        let result = match row.kind == StepKind::ToolCall && row.entry_no.is_some() {
             true => load_text(tx, row.body.clone(), row.blob.as_deref())?,
             false => None,
         };

@@ -1,7 +1,15 @@
 //! Each table's struct is held against the schema: same columns, same order, same emptiness, and a row survives the
 //! trip.
 
-use provost_core::{Env, Timestamp, TypedId};
+use provost_core::lifecycle::{
+    ApprovalKind, ApprovalState, ApprovalTimeoutAction, AttemptReason, AttemptStatus,
+    DeliveryState, InputKind, InputOutcome, InputState, JoinMode, RunKind, RunPhase, RunStatus,
+    StepKind, StepState, TaskState, WaitReason, WebhookDeliveryState,
+};
+use provost_core::recovery::{EffectClass, EffectKey, OutcomeCode};
+use provost_core::scheduling::{ClassHealth, InputMode, MissedRunPolicy, OverlapPolicy, TimerKind};
+use provost_core::usage::{BudgetPeriod, BudgetScope};
+use provost_core::{Currency, Env, Timestamp, TypedId};
 
 use crate::transaction::value::{FromColumn, FromRow, Value};
 use crate::{Store, StoreError, StoreOptions, ThreadMode, Tx, params};
@@ -77,6 +85,67 @@ sample_ids!(
     WebhookDeliveryId,
     WorkerId
 );
+
+macro_rules! sample_enums {
+    ($($name:ty),* $(,)?) => {$(
+        impl Sample for $name {
+            fn sample(seed: u64) -> Self {
+                Self::ALL[usize::try_from(seed).unwrap() % Self::ALL.len()]
+            }
+        }
+    )*};
+}
+sample_enums!(
+    ApprovalKind,
+    ApprovalState,
+    ApprovalTimeoutAction,
+    AttemptReason,
+    AttemptStatus,
+    BudgetPeriod,
+    ClassHealth,
+    DeliveryState,
+    EffectClass,
+    InputKind,
+    InputMode,
+    InputOutcome,
+    InputState,
+    JoinMode,
+    OutcomeCode,
+    OverlapPolicy,
+    RunKind,
+    RunPhase,
+    RunStatus,
+    StepKind,
+    StepState,
+    TaskState,
+    TimerKind,
+    WaitReason,
+    WebhookDeliveryState,
+);
+
+impl Sample for BudgetScope {
+    fn sample(seed: u64) -> Self {
+        Self::Agent(String::sample(seed))
+    }
+}
+
+impl Sample for Currency {
+    fn sample(_: u64) -> Self {
+        Self::default()
+    }
+}
+
+impl Sample for EffectKey {
+    fn sample(seed: u64) -> Self {
+        Self::new(provost_core::RunId::sample(seed), seed, 0)
+    }
+}
+
+impl Sample for MissedRunPolicy {
+    fn sample(seed: u64) -> Self {
+        Self::All { max: u32::try_from(seed).unwrap() }
+    }
+}
 
 /// A column as the struct sees it.
 #[derive(Debug, PartialEq)]
@@ -195,6 +264,28 @@ fn a_wrong_number_of_parameters_is_named() {
     let outcome = store.write(|tx| tx.execute("DELETE FROM timer WHERE kind = ?1", params![]));
     let error = outcome.wait().unwrap_err();
     assert!(error.to_string().contains("takes 1 parameters, 0 were given"), "{error}");
+}
+
+#[test]
+fn an_unknown_value_is_named_with_its_table_column_and_row() {
+    let dir = tempfile::tempdir().unwrap();
+    let options =
+        StoreOptions { thread_mode: ThreadMode::Inline, ..StoreOptions::in_dir(dir.path()) };
+    let store = Store::open(options).unwrap();
+    let row = super::scheduling::timer::TimerRow::sample(1);
+    let outcome = store.write(move |tx| {
+        row.insert(tx)?;
+        tx.execute("UPDATE timer SET kind = 'later'", params![]).map(drop)?;
+        tx.fetch_all::<super::scheduling::timer::TimerRow>(
+            &super::scheduling::timer::TimerRow::select(""),
+            params![],
+        )
+    });
+    let error = outcome.wait().unwrap_err();
+    assert_eq!(error.code(), "unreadable");
+    let text = error.to_string();
+    assert!(text.contains("column `kind` of table `timer` is wrong: `later`"), "{text}");
+    assert!(text.contains("ref `text 1`"), "{text}");
 }
 
 #[test]

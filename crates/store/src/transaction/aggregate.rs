@@ -59,7 +59,7 @@ pub(crate) struct RowKey {
 impl RowKey {
     /// Creates the key from the values of the primary key.
     pub(crate) fn new(table: &'static str, key: &[Value<'_>]) -> Self {
-        let key: Vec<String> = key.iter().map(text).collect();
+        let key: Vec<String> = key.iter().map(Value::text).collect();
         Self { table, key: key.join(" / ") }
     }
 }
@@ -104,17 +104,7 @@ impl Aggregate {
     /// Reads the lock key from a row of the extended statement.
     pub(crate) fn row(&self, row: &mut Row<'_>) -> Result<RowKey, StoreError> {
         let key: Result<Vec<String>, StoreError> =
-            self.key.iter().map(|_| row.next_value().map(|value| text(&value))).collect();
+            self.key.iter().map(|_| row.next_value().map(|value| value.text())).collect();
         Ok(RowKey { table: self.root, key: key?.join(" / ") })
-    }
-}
-
-/// Returns a value as text, for a key.
-fn text(value: &Value<'_>) -> String {
-    match value {
-        Value::Null => String::new(),
-        Value::Int(number) => number.to_string(),
-        Value::Text(text) => text.to_string(),
-        Value::Bytes(bytes) => format!("{bytes:?}"),
     }
 }

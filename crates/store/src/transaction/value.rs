@@ -1,12 +1,25 @@
 //! Column values and their conversion, borrowed where possible.
 
 use std::borrow::Cow;
+use std::fmt::Display;
 use std::ops::ControlFlow;
+use std::str::FromStr;
 
-use provost_core::{
-    ApprovalId, AuditId, DeliveryId, ExecutionId, InputId, MessageId, RunId, TaskId, Timestamp,
-    TokenId, UsageRecordId, WebhookDeliveryId, WebhookId, WorkerId,
+use provost_core::id::name::{Namespace, SessionName};
+use provost_core::lifecycle::{
+    ApprovalKind, ApprovalState, ApprovalTimeoutAction, AttemptReason, AttemptStatus,
+    DeliveryState, InputKind, InputOutcome, InputState, JoinMode, RunKind, RunPhase, RunStatus,
+    StepKind, StepState, TaskState, WaitReason, WebhookDeliveryState,
 };
+use provost_core::recovery::{EffectClass, EffectKey, OutcomeCode};
+use provost_core::scheduling::{ClassHealth, InputMode, MissedRunPolicy, OverlapPolicy, TimerKind};
+use provost_core::usage::{BudgetPeriod, BudgetScope};
+use provost_core::{
+    ApprovalId, AuditId, Currency, DeliveryId, ExecutionId, InputId, MessageId, RunId, TaskId,
+    Timestamp, TokenId, UsageRecordId, WebhookDeliveryId, WebhookId, WorkerId,
+};
+
+use provost_core::text::first_chars;
 
 use crate::StoreError;
 
@@ -31,6 +44,16 @@ impl Value<'_> {
             Self::Int(_) => "a number",
             Self::Text(_) => "text",
             Self::Bytes(_) => "bytes",
+        }
+    }
+
+    /// Returns the value as text, for keys and errors.
+    pub(crate) fn text(&self) -> String {
+        match self {
+            Self::Null => String::new(),
+            Self::Int(number) => number.to_string(),
+            Self::Text(text) => text.to_string(),
+            Self::Bytes(bytes) => format!("{bytes:?}"),
         }
     }
 }
@@ -62,6 +85,20 @@ pub trait ColumnSource {
 /// Tells a query after each row whether to continue.
 pub type RowControl = Result<ControlFlow<()>, StoreError>;
 
+/// Number of columns that describe a row in an error.
+const DESCRIBED_COLUMNS: usize = 3;
+/// Maximum number of characters of a column in an error.
+const DESCRIBED_CHARS_MAX: usize = 64;
+
+/// The columns of a table within a result row.
+#[derive(Clone, Copy)]
+pub(crate) struct TableColumns {
+    name: &'static str,
+    columns: &'static [&'static str],
+    /// Index of the table's first column in the result row.
+    first: usize,
+}
+
 /// One result row; its columns are read from left to right.
 pub struct Row<'a> {
     cells: &'a dyn ColumnSource,
@@ -86,6 +123,37 @@ impl<'a> Row<'a> {
         self.next += 1;
         T::from_value(self.cells.cell(index)?)
             .map_err(|found| StoreError::bug(format!("column {} of an answer {found}", index + 1)))
+    }
+
+    /// Starts to read a row of a table. The next column is the first one of the table.
+    pub(crate) fn of_table(
+        &self,
+        name: &'static str,
+        columns: &'static [&'static str],
+    ) -> TableColumns {
+        TableColumns { name, columns, first: self.next }
+    }
+
+    /// Reads and converts the next column of a table. The error names the table, the column and the row.
+    pub(crate) fn take_of<T: FromColumn>(&mut self, table: TableColumns) -> Result<T, StoreError> {
+        let index = self.next;
+        self.next += 1;
+        T::from_value(self.cells.cell(index)?).map_err(|problem| StoreError::Unreadable {
+            table: table.name,
+            column: table.columns[index - table.first],
+            row: self.describe(table),
+            problem,
+        })
+    }
+
+    /// Describes a row by its first columns, which contain the primary key.
+    fn describe(&self, table: TableColumns) -> String {
+        let columns = table.columns.iter().enumerate().take(DESCRIBED_COLUMNS);
+        let describe = |(place, column): (usize, &&str)| {
+            let value = self.cells.cell(table.first + place).ok()?;
+            Some(format!("{column} `{}`", first_chars(&value.text(), DESCRIBED_CHARS_MAX)))
+        };
+        columns.filter_map(describe).collect::<Vec<_>>().join(", ")
     }
 }
 
@@ -249,10 +317,7 @@ macro_rules! text_columns {
 
         impl FromColumn for $name {
             fn from_value(value: Value<'_>) -> Result<Self, String> {
-                match value {
-                    Value::Text(text) => text.parse().map_err(|error| format!("is wrong: {error}")),
-                    other => Err(format!("is {}, not text", other.name())),
-                }
+                parse_text(value)
             }
         }
     )*};
@@ -271,4 +336,84 @@ text_columns!(
     WebhookId,
     WebhookDeliveryId,
     WorkerId,
+    BudgetScope,
+    MissedRunPolicy,
 );
+
+/// Implements storage of a type that holds its text form: an enum of fixed texts, a name or a key.
+macro_rules! borrowed_text_columns {
+    ($($name:ty),* $(,)?) => {$(
+        impl ToColumn for $name {
+            fn to_value(&self) -> Value<'_> {
+                Value::Text(Cow::Borrowed(self.as_str()))
+            }
+        }
+
+        impl FromColumn for $name {
+            fn from_value(value: Value<'_>) -> Result<Self, String> {
+                parse_text(value)
+            }
+        }
+    )*};
+}
+borrowed_text_columns!(
+    ApprovalKind,
+    ApprovalState,
+    ApprovalTimeoutAction,
+    AttemptReason,
+    AttemptStatus,
+    BudgetPeriod,
+    ClassHealth,
+    Currency,
+    DeliveryState,
+    EffectClass,
+    EffectKey,
+    InputKind,
+    InputMode,
+    InputOutcome,
+    InputState,
+    JoinMode,
+    Namespace,
+    OutcomeCode,
+    OverlapPolicy,
+    RunKind,
+    RunPhase,
+    RunStatus,
+    SessionName,
+    StepKind,
+    StepState,
+    TaskState,
+    TimerKind,
+    WaitReason,
+    WebhookDeliveryState,
+);
+
+/// A text column whose type the reader knows, for example an id whose type depends on another column.
+pub(crate) struct TextColumn<'a> {
+    pub(crate) table: &'static str,
+    pub(crate) column: &'static str,
+    /// Id of the row, for the error.
+    pub(crate) row: &'a dyn Display,
+    pub(crate) text: &'a str,
+}
+
+impl TextColumn<'_> {
+    /// Parses the text. The error names the table, the column and the row.
+    pub(crate) fn parse<T: FromColumn>(self) -> Result<T, StoreError> {
+        let Self { table, column, row, text } = self;
+        T::from_value(Value::Text(Cow::Borrowed(text))).map_err(|problem| StoreError::Unreadable {
+            table,
+            column,
+            row: row.to_string(),
+            problem,
+        })
+    }
+}
+
+/// Parses a text column. The error names the rejected value.
+fn parse_text<T: FromStr<Err: Display>>(value: Value<'_>) -> Result<T, String> {
+    match value {
+        Value::Text(text) => text.parse().map_err(|error| format!("is wrong: {error}")),
+        other => Err(format!("is {}, not text", other.name())),
+    }
+}

@@ -129,8 +129,8 @@ const RUNS_WITHOUT_NUMBERS: &str = "
     INSERT INTO run_event (run_id, seq, epoch, attempt_no, kind, at)
       VALUES ('run_00000000000000000000000002', 1, 0, 0, 'second', 1), ('run_00000000000000000000000001', 1, 0, 0, 'first', 1);
     INSERT INTO run_step (run_id, step, kind, state, epoch, started)
-      VALUES ('run_00000000000000000000000001', 1, 'first', 'committed', 0, 1),
-             ('run_00000000000000000000000002', 1, 'second', 'committed', 0, 1);";
+      VALUES ('run_00000000000000000000000001', 1, 'note', 'committed', 0, 1),
+             ('run_00000000000000000000000002', 1, 'finish', 'committed', 0, 1);";
 
 #[tokio::test]
 async fn steps_and_events_of_an_older_version_stay_with_their_runs() {
@@ -150,13 +150,13 @@ async fn steps_and_events_of_an_older_version_stay_with_their_runs() {
             let steps = run_step::after(tx, id, 0, 10)?;
             assert!(events.iter().all(|event| event.run_id == id));
             found.extend(events.into_iter().map(|event| (event.pos.get(), event.kind)));
-            found.extend(steps.into_iter().map(|step| (step.step, step.kind)));
+            found.extend(steps.into_iter().map(|step| (step.step, step.kind.to_string())));
         }
         Ok::<_, StoreError>(found)
     });
     let found = read.await.unwrap();
     let found: Vec<_> = found.iter().map(|(number, kind)| (*number, kind.as_str())).collect();
-    assert_eq!(found, [(2, "first"), (1, "first"), (1, "second"), (1, "second")]);
+    assert_eq!(found, [(2, "first"), (1, "note"), (1, "second"), (1, "finish")]);
     assert!(store.check().await.unwrap().is_ok());
 }
 

@@ -2,6 +2,8 @@
 
 use std::sync::mpsc;
 
+use provost_core::lifecycle::{RunKind, RunPhase, RunStatus, TaskState};
+use provost_core::scheduling::{ClassHealth, InputMode};
 use provost_core::{Env, RunId, TaskId, Timestamp};
 use provost_store::table::scheduling::execution_class::ExecutionClassRow;
 use provost_store::table::scheduling::process_start::ProcessStartRow;
@@ -96,7 +98,7 @@ pub(crate) fn class() -> ExecutionClassRow {
         pool: "default".into(),
         max_running: 2,
         running: 0,
-        health: "healthy".into(),
+        health: ClassHealth::Healthy,
         failures: "[]".into(),
         probe_at: None,
         last_served: 0,
@@ -129,8 +131,8 @@ pub(crate) fn task(id: TaskId, namespace: &str) -> TaskRow {
         agent_revision: 1,
         session_id: "s".into(),
         parent_task_id: None,
-        state: "queued".into(),
-        queue_mode: "followup".into(),
+        state: TaskState::Queued,
+        queue_mode: InputMode::Followup,
         priority: 0,
         command: "{}".into(),
         label: None,
@@ -163,8 +165,8 @@ pub(crate) fn run(id: RunId, task: &TaskRow) -> RunRow {
         agent: task.agent.clone(),
         agent_revision: 1,
         policy: "{}".into(),
-        status: "accepted".into(),
-        phase: "queued".into(),
+        status: RunStatus::Accepted,
+        phase: RunPhase::Queued,
         outcome_code: None,
         detail: None,
         ready: false,
@@ -204,7 +206,7 @@ pub(crate) fn run(id: RunId, task: &TaskRow) -> RunRow {
         created: at(0),
         started: None,
         ended: None,
-        kind: "agent".to_owned(),
+        kind: RunKind::Agent,
     }
 }
 

@@ -4,6 +4,8 @@
 use std::cmp::Reverse;
 use std::time::Duration;
 
+use provost_core::lifecycle::{InputKind, InputOutcome, InputState, RunPhase};
+use provost_core::scheduling::{InputMode, TimerKind};
 use provost_core::{Env, RunId, SessionId, TaskId};
 use provost_store::query::{event_log, pending_work};
 use provost_store::table::work::input::{self, InputRow};
@@ -53,7 +55,8 @@ fn rows(env: &Env) -> Rows {
         for ordinal in 1..=1 + dice.below(3) {
             let run = RunRow {
                 ordinal,
-                phase: ["queued", "queued", "leased", "done"][dice.below(4) as usize].into(),
+                phase: [RunPhase::Queued, RunPhase::Queued, RunPhase::Leased, RunPhase::Done]
+                    [dice.below(4) as usize],
                 ready: dice.below(2) == 0,
                 // No two of a session have the same.
                 rank: rows.runs.len() as i64 * 7 % 31,
@@ -69,14 +72,15 @@ fn rows(env: &Env) -> Rows {
                 task_id: id,
                 run_id: (dice.below(5) > 0).then_some(run.id),
                 seq,
-                mode: "queue".into(),
-                kind: "message".into(),
+                mode: InputMode::Queue,
+                kind: InputKind::Message,
                 message_id: env.id(),
                 provenance: "{}".into(),
                 request_hash: String::new(),
                 idem_key: String::new(),
-                state: ["pending", "claimed", "consumed"][dice.below(3) as usize].into(),
-                outcome: "queued".into(),
+                state: [InputState::Pending, InputState::Claimed, InputState::Consumed]
+                    [dice.below(3) as usize],
+                outcome: InputOutcome::Queued,
                 claimed_epoch: None,
                 due: at(0),
                 created: at(0),
@@ -116,7 +120,7 @@ pub(crate) async fn runs_and_messages_of_a_task_are_found(fixture: Fixture) {
             let runs = those(&rows.runs, |run| run.task_id == task.id, |run| run.ordinal);
             assert_eq!(run::of_task(tx, task.id)?, runs);
             assert_eq!(run::last_of_task(tx, task.id)?, runs.last().cloned());
-            let live = runs.iter().filter(|run| run.phase != "done").count();
+            let live = runs.iter().filter(|run| run.phase != RunPhase::Done).count();
             assert_eq!(run::live_of_task(tx, task.id)?.len(), live);
             let filter = RunFilter { task_id: Some(task.id), ..RunFilter::default() };
             let logged = event_log::rows::runs_of_task(tx, task.id, 0)?;
@@ -128,26 +132,31 @@ pub(crate) async fn runs_and_messages_of_a_task_are_found(fixture: Fixture) {
             assert_eq!(input::of_task(tx, task.id, 0, 9)?, said);
             assert_eq!(input::of_task(tx, task.id, 0, 1)?, said[..1]);
             assert_eq!(input::of_task(tx, task.id, 1, 9)?, said[1..]);
-            let pending = those(&said, |row| row.state == "pending", |row| row.seq);
+            let pending = those(&said, |row| row.state == InputState::Pending, |row| row.seq);
             assert_eq!(input::pending(tx, task.id, 9)?, pending);
         }
         for run in &rows.runs {
             let said = those(&rows.inputs, |row| row.run_id == Some(run.id), |row| row.seq);
             assert_eq!(input::of_run(tx, run.id)?, said);
-            let waiting = those(&said, |row| row.state == "pending", |row| row.seq);
+            let waiting = those(&said, |row| row.state == InputState::Pending, |row| row.seq);
             assert_eq!(input::pending_of_run(tx, run.id)?, waiting);
             assert_eq!(input::has_pending(tx, run.id)?, !waiting.is_empty());
             let same_session =
                 |row: &RunRow| row.namespace == run.namespace && row.session_id == run.session_id;
-            let left = pending_work::of_run(tx, run, ["a", "b", "c"])?;
-            assert_eq!(left.inputs, said.iter().any(|row| row.state != "consumed"));
-            let others = |row: &&RunRow| row.task_id == run.task_id && row.phase != "done";
+            let left = pending_work::of_run(
+                tx,
+                run,
+                [TimerKind::RunDue, TimerKind::QueueDeadline, TimerKind::ChildWait],
+            )?;
+            assert_eq!(left.inputs, said.iter().any(|row| row.state != InputState::Consumed));
+            let others = |row: &&RunRow| row.task_id == run.task_id && row.phase != RunPhase::Done;
             assert_eq!(
                 left.other_runs,
                 rows.runs.iter().filter(others).any(|row| row.id != run.id)
             );
-            let waits =
-                |row: &RunRow| same_session(row) && row.phase == "queued" && row.id != run.id;
+            let waits = |row: &RunRow| {
+                same_session(row) && row.phase == RunPhase::Queued && row.id != run.id
+            };
             assert_eq!(left.queued_runs, rows.runs.iter().any(waits));
         }
         Ok::<_, StoreError>(())
@@ -197,7 +206,8 @@ pub(crate) async fn tasks_and_runs_of_a_session_are_found(fixture: Fixture) {
             logged.sort_by_key(|id| Reverse(*id));
             assert!(logged.iter().eq(runs.iter().map(|run| &run.id)), "and of no other namespace");
 
-            let waiting = those(&runs, |row| row.phase == "queued", |row| (row.rank, row.id));
+            let waiting =
+                those(&runs, |row| row.phase == RunPhase::Queued, |row| (row.rank, row.id));
             assert_eq!(run::first_waiting(tx, namespace, session)?, waiting.first().cloned());
             let due = waiting.iter().find(|row| row.not_before <= tx.now()).cloned();
             assert_eq!(run::first_due(tx, namespace, session)?, due);
@@ -216,7 +226,7 @@ pub(crate) async fn runs_of_a_namespace_are_listed_page_by_page(fixture: Fixture
     let (store, rows) = (fixture.open(), rows(&fixture.env));
     let looked = store.write(move |tx| {
         put(tx, &rows)?;
-        for phase in [None, Some("queued".to_owned())] {
+        for phase in [None, Some(RunPhase::Queued)] {
             let runs = those(
                 &rows.runs,
                 |row| {
@@ -225,7 +235,7 @@ pub(crate) async fn runs_of_a_namespace_are_listed_page_by_page(fixture: Fixture
                 },
                 |row| Reverse(row.id),
             );
-            let mut filter = RunFilter { phase: phase.clone(), ..RunFilter::default() };
+            let mut filter = RunFilter { phase, ..RunFilter::default() };
             for page in runs.chunks(7) {
                 assert_eq!(run::list(tx, "other", &filter, 7)?, page);
                 filter.before = page.last().map(|row| row.id);

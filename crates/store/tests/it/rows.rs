@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use provost_core::{InputId, MessageId, RunId, TaskId, Timestamp};
+use provost_core::lifecycle::{InputKind, InputOutcome, InputState, TaskState};
+use provost_core::scheduling::{InputMode, MissedRunPolicy, OverlapPolicy, TimerKind};
+use provost_core::usage::BudgetScope;
+use provost_core::{Currency, InputId, MessageId, RunId, TaskId, Timestamp};
 use provost_store::query::event_log::rows::{self, RunEventRange};
 use provost_store::table::governance::agent::{self, AgentRow};
 use provost_store::table::governance::budget::{self, BudgetRow};
@@ -190,7 +193,7 @@ pub(crate) async fn tasks_are_listed_newest_first_page_by_page(fixture: Fixture)
     let written = store.write(move |tx| {
         for (number, id) in stored.iter().enumerate() {
             let mut task = fixture::task(*id, "default");
-            task.state = if number % 2 == 0 { "queued" } else { "ended" }.into();
+            task.state = if number % 2 == 0 { TaskState::Queued } else { TaskState::Done };
             task.archived = (number == 4).then(|| at(1));
             task.insert(tx)?;
         }
@@ -210,7 +213,7 @@ pub(crate) async fn tasks_are_listed_newest_first_page_by_page(fixture: Fixture)
     assert_eq!(list(TaskFilter::default(), 2).await, [ids[3], ids[2]]);
     let next = TaskFilter { before: Some(ids[2]), ..TaskFilter::default() };
     assert_eq!(list(next, 2).await, [ids[1], ids[0]]);
-    let queued = TaskFilter { state: Some("queued".into()), ..TaskFilter::default() };
+    let queued = TaskFilter { state: Some(TaskState::Queued), ..TaskFilter::default() };
     assert_eq!(list(queued, 9).await, [ids[2], ids[0]]);
     let id = ids[0];
     let hidden = store.read(move |tx| task::find(tx, "elsewhere", id)).await.unwrap();
@@ -263,10 +266,10 @@ pub(crate) async fn the_outbox_is_claimed_once_at_a_time(fixture: Fixture) {
 pub(crate) async fn timers_fire_in_order_and_are_moved_not_doubled(fixture: Fixture) {
     let store = fixture.open();
     let set = store.write(|tx| {
-        timer::set(tx, "wake", "x", at(10))?;
-        timer::set(tx, "wake", "y", at(5))?;
-        timer::set(tx, "wake", "x", at(3))?;
-        timer::set(tx, "expire", "x", at(900))?;
+        timer::set(tx, TimerKind::RunDue, "x", at(10))?;
+        timer::set(tx, TimerKind::RunDue, "y", at(5))?;
+        timer::set(tx, TimerKind::RunDue, "x", at(3))?;
+        timer::set(tx, TimerKind::ApprovalExpiry, "x", at(900))?;
         Ok::<_, StoreError>((timer::next(tx)?, timer::due(tx, 9)?.len()))
     });
     assert_eq!(set.await.unwrap(), (Some(at(3)), 0));
@@ -274,7 +277,10 @@ pub(crate) async fn timers_fire_in_order_and_are_moved_not_doubled(fixture: Fixt
     let due = store.read(|tx| timer::due(tx, 9)).await.unwrap();
     assert_eq!(due.iter().map(|t| t.subject.as_str()).collect::<Vec<_>>(), ["x", "y"]);
     let cleared = store.write(|tx| {
-        Ok::<_, StoreError>((timer::clear(tx, "wake", "x")?, timer::clear(tx, "wake", "x")?))
+        Ok::<_, StoreError>((
+            timer::clear(tx, TimerKind::RunDue, "x")?,
+            timer::clear(tx, TimerKind::RunDue, "x")?,
+        ))
     });
     assert_eq!(cleared.await.unwrap(), (true, false));
 }
@@ -283,27 +289,27 @@ pub(crate) async fn money_is_reserved_up_to_the_cap_and_then_settled(fixture: Fi
     let store = fixture.open();
     let row = BudgetRow {
         namespace: "default".into(),
-        scope: "task:t".into(),
+        scope: BudgetScope::Agent("t".into()),
         cap_micros: 100,
         spent_micros: 0,
         reserved_micros: 0,
-        currency: "USD".into(),
+        currency: Currency::default(),
         period: None,
         period_start: None,
     };
     store.write(move |tx| row.insert(tx)).await.unwrap();
     let steps = store.write(|tx| {
-        let reserve = |tx: &mut Tx<'_>, micros| budget::reserve(tx, "default", "task:t", micros);
+        let reserve = |tx: &mut Tx<'_>, micros| budget::reserve(tx, "default", "agent:t", micros);
         let taken = (reserve(tx, 60)?, reserve(tx, 60)?, reserve(tx, 40)?);
-        budget::settle(tx, "default", "task:t", 60, 10)?;
+        budget::settle(tx, "default", "agent:t", 60, 10)?;
         Ok::<_, StoreError>((taken, reserve(tx, 51)?, reserve(tx, 50)?))
     });
     assert_eq!(steps.await.unwrap(), ((true, false, true), false, true));
     let unknown = store.write(|tx| budget::reserve(tx, "default", "task:u", 1)).await.unwrap();
     assert!(!unknown);
     let over = store.write(|tx| {
-        budget::settle(tx, "default", "task:t", 1000, 0)?;
-        budget::get(tx, "default", "task:t")
+        budget::settle(tx, "default", "agent:t", 1000, 0)?;
+        budget::get(tx, "default", "agent:t")
     });
     let row = over.await.unwrap().unwrap();
     assert_eq!((row.reserved_micros, row.spent_micros), (0, 10), "no more than was reserved");
@@ -356,14 +362,14 @@ pub(crate) async fn keys_of_inputs_are_unique_within_a_task_unless_there_is_none
         task_id: task,
         run_id: None,
         seq: place as u64 + 1,
-        mode: "queue".into(),
-        kind: "message".into(),
+        mode: InputMode::Queue,
+        kind: InputKind::Message,
         message_id: message,
         provenance: "{}".into(),
         request_hash: String::new(),
         idem_key: key.into(),
-        state: "pending".into(),
-        outcome: "queued".into(),
+        state: InputState::Pending,
+        outcome: InputOutcome::Queued,
         claimed_epoch: None,
         due: at(0),
         created: at(0),
@@ -444,8 +450,8 @@ pub(crate) async fn a_schedule_moves_on_once_per_time(fixture: Fixture) {
         timing: r#"{"cron":"0 9 * * *"}"#.into(),
         zone: "UTC".into(),
         command: "{}".into(),
-        catch_up: "one".into(),
-        overlap: "skip".into(),
+        catch_up: MissedRunPolicy::One,
+        overlap: OverlapPolicy::Skip,
         jitter_ms: 0,
         next_at: Some(at(0)),
         active: true,

@@ -21,7 +21,6 @@ use provost_store::{Locked, Tx};
 use super::{DeliveryAdapter, DeliveryTarget, SendError, SendReceipt, settle, transition};
 use crate::engine::EngineInner;
 use crate::error::EngineError;
-use crate::run::lifecycle::parse_column;
 use provost_store::table::work::stored_message as message;
 
 /// Deliveries per transaction.
@@ -112,7 +111,7 @@ fn claim(
     for mut row in delivery::lock_due(tx, channels, BATCH)? {
         let Some(adapter) = shared.channels.get(&row.channel).cloned() else { continue };
         let mut needs_lookup = false;
-        if parse_column::<DeliveryState>(&row.state)? == DeliveryState::Sending {
+        if row.state == DeliveryState::Sending {
             match adapter.capabilities().after_sender_loss() {
                 UncertainSendAction::Resend => {
                     transition(&mut row, DeliveryTransition::Resend)?;
@@ -192,7 +191,7 @@ fn record_send_result(
 ) -> Result<(), EngineError> {
     let current = delivery::lock(tx, job.row.id)?;
     let is_own_claim = |row: &Locked<DeliveryRow>| {
-        let sending = row.state == DeliveryState::Sending.as_str();
+        let sending = row.state == DeliveryState::Sending;
         sending && (row.tries, row.generation) == (job.row.tries, job.row.generation)
     };
     let Some(mut row) = current.filter(is_own_claim) else { return Ok(()) };

@@ -126,7 +126,7 @@ fn store(tx: &mut Tx<'_>, batch: &FanoutBatch) -> Result<u64, EngineError> {
             namespace: webhook.namespace.clone(),
             event_key: draft.event_key.clone(),
             body: draft.body.clone(),
-            state: WebhookDeliveryState::Pending.as_str().to_owned(),
+            state: WebhookDeliveryState::Pending,
             tries: 0,
             next_at: now,
             give_up_at: webhook_delivery_deadline(now),

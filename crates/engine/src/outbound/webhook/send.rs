@@ -140,7 +140,7 @@ fn record_result(
     chance: f64,
 ) -> Result<Option<WebhookDeliveryRow>, EngineError> {
     let is_own_claim = |row: &Locked<WebhookDeliveryRow>| {
-        row.state == WebhookDeliveryState::Sending.as_str()
+        row.state == WebhookDeliveryState::Sending
             && (row.tries, row.claimed_until) == (delivery.tries, delivery.claimed_until)
     };
     let Some(mut row) = webhook_delivery::lock(tx, delivery.id)?.filter(is_own_claim) else {

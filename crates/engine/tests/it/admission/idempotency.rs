@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use provost_core::Env;
 use provost_core::command::TaskRequest;
+use provost_core::lifecycle::RunStatus;
 use provost_core::resource::AgentSpec;
 use provost_store::{FaultInjector, FaultPoint, StoreError};
 use serde_json::json;
@@ -51,7 +52,7 @@ async fn g01_an_answer_that_was_lost_after_the_commit_is_given_again() {
     assert_eq!((again.deduped, again.outcome.as_str()), (true, "duplicate"));
     assert_eq!((conversation.count("task").await, conversation.count("run").await), (1, 1));
     let _worker = conversation.worker().await;
-    assert_eq!(conversation.wait(again.run).await.status, "ok");
+    assert_eq!(conversation.wait(again.run).await.status, RunStatus::Ok);
     assert_eq!(conversation.mind.seen().len(), 1);
 }
 

@@ -1,6 +1,7 @@
 //! Tasks and runs as lists, put away, tried again.
 
 use provost_core::id::name::Namespace;
+use provost_core::lifecycle::{RunStatus, TaskState};
 use provost_core::resource::AgentSpec;
 use provost_store::query;
 use provost_store::table::work::run::RunFilter;
@@ -50,7 +51,7 @@ async fn lists_are_filtered_and_go_on_where_the_page_before_ended() {
     assert_eq!((runs.items.len(), runs.next), (4, None));
     let _worker = conversation.worker().await;
     conversation.wait(accepted[6].run).await;
-    let done = TaskFilter { state: Some("done".to_owned()), ..TaskFilter::default() };
+    let done = TaskFilter { state: Some(TaskState::Done), ..TaskFilter::default() };
     conversation.wait(accepted[5].run).await;
     assert_eq!(
         query::task::list(conversation.engine.store(), &conversation.namespace, done.clone(), 10)
@@ -92,12 +93,12 @@ async fn only_what_has_ended_is_put_away_and_only_what_failed_is_tried_again() {
         conversation.engine.tasks().retry(&conversation.namespace, first.task).await.unwrap_err();
     assert_eq!(refused.code(), "illegal_transition");
     let _worker = conversation.worker().await;
-    assert_eq!(conversation.wait(first.run).await.status, "error");
-    assert_eq!(conversation.task(first.task).await.state, "error");
+    assert_eq!(conversation.wait(first.run).await.status, RunStatus::Error);
+    assert_eq!(conversation.task(first.task).await.state.as_str(), "error");
     let again =
         conversation.engine.tasks().retry(&conversation.namespace, first.task).await.unwrap();
     assert_ne!(again, first.run);
-    assert_eq!(conversation.wait(again).await.status, "error");
+    assert_eq!(conversation.wait(again).await.status, RunStatus::Error);
     assert_eq!(conversation.mind.told(), ["fail please", "fail please"]);
     let answered = conversation.accept("chat", "hello").await;
     assert_eq!(text(&conversation.wait(answered.run).await), "re: hello");

@@ -3,6 +3,8 @@
 use std::time::{Duration, Instant};
 
 use provost_core::command::TaskRequest;
+use provost_core::lifecycle::RunStatus;
+use provost_core::recovery::OutcomeCode;
 use provost_core::scheduling::InputMode;
 use provost_core::{RunId, Timestamp};
 use provost_store::query;
@@ -60,7 +62,7 @@ async fn g05_a16_01_work_without_room_waits_in_order_and_is_never_dropped() {
     }
     set_target(&conversation, warm_up.run, 1).await;
     for one in &accepted {
-        assert_eq!(conversation.wait(one.run).await.status, "ok");
+        assert_eq!(conversation.wait(one.run).await.status, RunStatus::Ok);
     }
     let told = conversation.mind.told();
     assert_eq!(told[1..], ["m0", "m1", "m2", "m3", "m4", "m5"], "in the order of acceptance");
@@ -86,11 +88,11 @@ async fn a_delayed_command_sleeps_until_its_time() {
     let later = TaskRequest { delay_ms: Some(60_000), ..command("chat", "later") };
     let later = conversation.engine.submit(&conversation.namespace, later).await.unwrap();
     let task = conversation.task(later.task).await;
-    assert_eq!(task.state, "sleeping");
+    assert_eq!(task.state.as_str(), "sleeping");
     assert_eq!(task.wake_at, Some(conversation.env.now().after(Duration::from_secs(60))));
     let other = conversation.accept("other", "now").await;
     conversation.wait(other.run).await;
-    assert_eq!(conversation.run(later.run).await.status, "accepted");
+    assert_eq!(conversation.run(later.run).await.status, RunStatus::Accepted);
     conversation.env.advance(Duration::from_secs(60));
     assert_eq!(text(&conversation.wait(later.run).await), "re: later");
     assert_eq!(conversation.mind.told(), ["now", "later"]);
@@ -114,7 +116,7 @@ async fn what_must_be_done_or_begun_by_a_time_ends_when_it_is_not() {
     for one in [&dead, &queued] {
         let run = conversation.wait(one.run).await;
         assert_eq!(
-            (run.status.as_str(), run.outcome_code.as_deref()),
+            (run.status.as_str(), run.outcome_code.map(OutcomeCode::as_str)),
             ("timeout", Some("deadline"))
         );
         assert_eq!(
@@ -127,7 +129,7 @@ async fn what_must_be_done_or_begun_by_a_time_ends_when_it_is_not() {
     set_target(&conversation, warm_up.run, 8).await;
     assert_eq!(
         conversation.wait(patient.run).await.status,
-        "ok",
+        RunStatus::Ok,
         "its own time counts from its start"
     );
 }

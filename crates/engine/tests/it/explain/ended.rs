@@ -7,6 +7,7 @@ use std::time::Duration;
 use provost_agent::hook::{Hook, HookError, StartDecision};
 use provost_agent::{Agent, AgentBuilder};
 use provost_core::command::TaskRequest;
+use provost_core::lifecycle::RunPhase;
 use provost_core::recovery::{EffectClass, UnknownEffectPolicy};
 use provost_core::{Env, ErrorInfo, ErrorKind, Limits};
 use provost_engine::{AgentRevision, EngineOptions, Lease};
@@ -183,7 +184,7 @@ async fn it_crashed_again_and_again() {
     let run = cluster.say("chat", "go").await.run;
     for crash in 1..=5 {
         let worker = cluster.engine.start().await.unwrap();
-        cluster.until(run, |row| row.epoch == crash && row.phase == "leased").await;
+        cluster.until(run, |row| row.epoch == crash && row.phase == RunPhase::Leased).await;
         until(&cluster.engine, run, "model_running").await;
         drop(worker);
     }
@@ -193,6 +194,14 @@ async fn it_crashed_again_and_again() {
     assert!(!cluster.rooms.broken.load(Ordering::SeqCst));
     cluster.meddle("UPDATE run SET outcome_code = 'worker_lost'").await;
     named(&cluster, run, "ended_attempt_code", &[&run, &"worker_lost"]).await;
+    cluster.meddle("UPDATE run SET outcome_code = NULL").await;
+    named(&cluster, run, "ended_without_code", &[&run, &"no code"]).await;
     cluster.meddle("UPDATE run SET outcome_code = 'odd'").await;
-    named(&cluster, run, "ended_without_code", &[&run, &"odd"]).await;
+    let subject = run.to_string().parse().unwrap();
+    let unreadable =
+        super::explain(&cluster.engine, &cluster.namespace, subject).await.unwrap_err();
+    assert_eq!(unreadable.code(), "unreadable");
+    let text = unreadable.to_string();
+    assert!(text.contains("column `outcome_code` of table `run` is wrong: `odd`"), "{text}");
+    assert!(text.contains(&format!("id `{run}`")), "{text}");
 }

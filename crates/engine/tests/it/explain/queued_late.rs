@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use provost_bus::{BusMessage, Topic};
 use provost_core::command::TaskRequest;
+use provost_core::lifecycle::RunPhase;
 use provost_core::{Env, EventKind, WorkerId};
 use provost_engine::{CrashLoopGuard, EngineOptions, JOURNAL_FORMAT_VERSION};
 use provost_model::{self as scripted, ModelError, ModelErrorClass, ScriptedTurn};
@@ -65,7 +66,7 @@ async fn its_worker_was_lost_and_may_come_back() {
     cluster.rooms.gate("gate_pure").entered().await;
     let _other = cluster.engine.start().await.unwrap();
     cluster.clock.advance(LEASE);
-    cluster.until(run, |row| row.phase == "queued").await;
+    cluster.until(run, |row| row.phase == RunPhase::Queued).await;
     let told = named(&cluster, run, "waiting_lost_worker", &[&run, &"was lost", &"in 30 s"]).await;
     let last = told.evidence.iter().find(|seen| seen.what == "last worker").unwrap();
     assert_eq!(last.value, lost.id().to_string());

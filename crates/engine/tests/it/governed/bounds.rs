@@ -1,6 +1,7 @@
 //! The models and the tokens that a policy gives a durable run.
 
 use provost_core::Usage;
+use provost_core::recovery::OutcomeCode;
 use provost_model as scripted;
 use serde_json::{Value, json};
 
@@ -14,7 +15,7 @@ async fn m4_a_model_that_a_policy_does_not_allow_is_not_asked() {
     let _worker = cluster.engine.start().await.unwrap();
     let run = cluster.ended(asks(&cluster, None).await.run).await;
     assert_eq!(
-        (run.status.as_str(), run.outcome_code.as_deref()),
+        (run.status.as_str(), run.outcome_code.map(OutcomeCode::as_str)),
         ("error", Some("policy_denied"))
     );
     let detail = run.detail.unwrap();

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use provost_core::command::TaskRequest;
-use provost_core::lifecycle::{ApprovalState, GrantScope};
+use provost_core::lifecycle::{ApprovalKind, ApprovalState, GrantScope, RunPhase};
 use provost_core::recovery::UnknownEffectPolicy;
 use provost_core::scheduling::InputMode;
 use provost_engine::{EngineOptions, InputRequest};
@@ -36,7 +36,7 @@ async fn a_call_runs_when_enough_different_people_have_said_yes() {
     let question = asked(&cluster, run).await;
     let first = approve(&cluster, question.id, "ada").await.unwrap();
     assert_eq!((first.state, first.is_recorded, first.by), (ApprovalState::Pending, true, None));
-    assert_eq!(cluster.run(run).await.phase, "parked");
+    assert_eq!(cluster.run(run).await.phase, RunPhase::Parked);
     // A vote outlives every process.
     drop(worker);
     let cluster = cluster.restart().await;
@@ -219,7 +219,7 @@ async fn m8_an_approval_does_not_outlive_the_policy_that_asked_for_it() {
     approve(&cluster, first.id, "ada").await.unwrap();
     law.becomes(Policy { revision: "2", ..Policy::asking(json!({"of": ["zoe"]})) });
     approve(&cluster, first.id, "bob").await.unwrap();
-    let again = cluster.until(run, |row| row.phase == "parked" && row.attempt_no > 1).await;
+    let again = cluster.until(run, |row| row.phase == RunPhase::Parked && row.attempt_no > 1).await;
     let again = asked(&cluster, again.id).await;
     assert_ne!(again.id, first.id);
     assert!(again.plan.contains(r#""policy_revision":"2""#), "{}", again.plan);
@@ -264,7 +264,7 @@ async fn those_who_let_a_call_run_decide_whether_it_runs_again() {
     gate.stopped().await;
     let _worker = node.start().await.unwrap();
     let again = asked(&cluster, run).await;
-    assert_eq!(again.kind, "effect_unknown");
+    assert_eq!(again.kind, ApprovalKind::EffectUnknown);
     assert_eq!(approve(&cluster, again.id, "joe").await.unwrap_err().code(), "not_an_approver");
     let one = approve(&cluster, again.id, "eve").await.unwrap();
     assert_eq!((one.state, cluster.rooms.calls("gate_opaque")), (ApprovalState::Pending, 1));

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use provost_core::command::{InputProvenance, RoutingContext};
+use provost_core::lifecycle::RunStatus;
 use provost_core::scheduling::InputMode;
 use provost_engine::InputRequest;
 
@@ -29,7 +30,11 @@ async fn each_message_starts_the_quiet_while_again_and_all_are_one_turn() {
     assert_eq!(conversation.run(one.run).await.not_before, due, "500 ms after the last one");
     conversation.mind.hold.open();
     conversation.wait(first.run).await;
-    assert_eq!(conversation.run(one.run).await.status, "accepted", "its time has not come");
+    assert_eq!(
+        conversation.run(one.run).await.status,
+        RunStatus::Accepted,
+        "its time has not come"
+    );
     conversation.env.advance(Duration::from_millis(500));
     let run = conversation.wait(one.run).await;
     assert_eq!(text(&run), "re: one\n\ntwo\n\nthree");

@@ -3,6 +3,8 @@
 use std::time::Duration;
 
 use provost_core::command::TaskRequest;
+use provost_core::lifecycle::RunStatus;
+use provost_core::recovery::OutcomeCode;
 use provost_core::scheduling::{InputMode, InputQueueOverride};
 use provost_engine::InputRequest;
 
@@ -72,13 +74,16 @@ async fn g30_messages_behind_a_run_whose_time_is_over_are_served_next() {
     let queued = conversation.say(first.task, "queued", InputMode::Followup).await;
     conversation.env.advance(Duration::from_secs(6));
     let run = conversation.wait(first.run).await;
-    assert_eq!((run.status.as_str(), run.outcome_code.as_deref()), ("timeout", Some("deadline")));
+    assert_eq!(
+        (run.status.as_str(), run.outcome_code.map(OutcomeCode::as_str)),
+        ("timeout", Some("deadline"))
+    );
     let run = conversation.wait(queued.run).await;
     assert_eq!((run.status.as_str(), text(&run).as_str()), ("ok", "re: queued"));
     assert_eq!(conversation.mind.told(), ["hold on", "steered", "queued"], "in order");
     assert_eq!(steered.run, first.run);
     assert_eq!(conversation.states(first.task).await, ["consumed"; 3]);
-    assert_eq!(conversation.task(first.task).await.state, "done");
+    assert_eq!(conversation.task(first.task).await.state.as_str(), "done");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -91,14 +96,14 @@ async fn what_a_failed_run_had_read_is_said_again_and_only_once() {
     conversation.mind.hold.open();
     let run = conversation.wait(first.run).await;
     assert_eq!(
-        (run.status.as_str(), run.outcome_code.as_deref()),
+        (run.status.as_str(), run.outcome_code.map(OutcomeCode::as_str)),
         ("error", Some("provider_bad_request"))
     );
     let row = conversation.inputs(first.task).await.pop().unwrap();
     let again = row.run_id.unwrap();
     assert_ne!(again, first.run, "it was not answered, so it begins a run of its own");
     let run = conversation.wait(again).await;
-    assert_eq!(run.status, "error");
+    assert_eq!(run.status, RunStatus::Error);
     assert_eq!(conversation.mind.last(), ["hold on", "call hold", "hold: ok", "fail now"]);
     assert_eq!(conversation.task(first.task).await.run_count, 2, "and then it is settled");
     assert_eq!(conversation.states(first.task).await, ["consumed", "consumed"]);
@@ -143,7 +148,7 @@ async fn g23_g28_a_crowd_is_heard_once_each_while_workers_come_and_go() {
     conversation.settled(first.task).await;
     let inputs = conversation.inputs(first.task).await;
     assert_eq!(inputs.len(), SPEAKERS + 1);
-    let unread: Vec<_> = inputs.iter().filter(|row| row.state != "consumed").collect();
+    let unread: Vec<_> = inputs.iter().filter(|row| row.state.as_str() != "consumed").collect();
     assert!(unread.is_empty(), "{unread:?}");
     let session = conversation.session("chat").await;
     for number in 0..SPEAKERS {

@@ -1,5 +1,7 @@
 //! Messages that take the place of what is being done.
 
+use provost_core::lifecycle::{RunPhase, RunStatus};
+use provost_core::recovery::OutcomeCode;
 use provost_core::scheduling::InputMode;
 use provost_core::{Env, Message};
 use provost_store::StoredText;
@@ -28,7 +30,7 @@ async fn g27_an_interrupt_lets_the_old_attempt_settle_before_the_new_one_starts(
     assert_eq!(seen[3..], ["stop, do this"], "what was unread gave way");
     let attempts = conversation.read(move |tx| attempt::of_run(tx, first.run).unwrap()).await;
     assert_eq!(attempts.len(), 2);
-    assert_eq!(attempts[0].outcome_code.as_deref(), Some("cancelled_by_interrupt"));
+    assert_eq!(attempts[0].outcome_code.map(OutcomeCode::as_str), Some("cancelled_by_interrupt"));
     assert!(attempts[0].ended.unwrap() <= attempts[1].started);
     let events = conversation.events(first.run).await;
     let place = |kind: &str| events.iter().position(|event| event.kind == kind).unwrap();
@@ -44,9 +46,9 @@ async fn g27_an_interrupt_lets_the_old_attempt_settle_before_the_new_one_starts(
     let body = conversation.event(first.run, "interrupt_requested").await.unwrap();
     assert_eq!(body["superseded"][0], old.input.to_string());
     let gone = conversation.wait(later.run).await;
-    assert_eq!(gone.outcome_code.as_deref(), Some("cancelled_by_interrupt"));
+    assert_eq!(gone.outcome_code.map(OutcomeCode::as_str), Some("cancelled_by_interrupt"));
     assert_eq!((gone.started, gone.status.as_str()), (None, "cancelled"));
-    assert_eq!(conversation.task(first.task).await.state, "done");
+    assert_eq!(conversation.task(first.task).await.state.as_str(), "done");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -101,7 +103,7 @@ async fn an_interrupt_ends_the_wait_for_a_decision_nobody_needs_any_more() {
     let conversation = Conversation::new().await;
     let _worker = conversation.worker().await;
     let first = conversation.accept("chat", "guard it").await;
-    conversation.until(first.run, |row| row.phase == "parked").await;
+    conversation.until(first.run, |row| row.phase == RunPhase::Parked).await;
     let seen =
         query::input::interaction(conversation.engine.store(), &conversation.namespace, first.run)
             .await
@@ -120,10 +122,10 @@ async fn an_interrupt_ends_the_wait_for_a_decision_nobody_needs_any_more() {
     )
     .await
     .unwrap();
-    assert_eq!(question.state, "cancelled");
+    assert_eq!(question.state.as_str(), "cancelled");
     assert!(conversation.mind.ran().is_empty());
     assert_eq!(conversation.states(first.task).await, ["consumed", "superseded", "consumed"]);
-    assert_eq!(conversation.task(first.task).await.state, "done");
+    assert_eq!(conversation.task(first.task).await.state.as_str(), "done");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -147,8 +149,8 @@ async fn a_rollback_takes_the_turn_out_of_the_conversation() {
         ["hello", "a: re: hello", "forget that", "a: re: forget that"]
     );
     let old = conversation.wait(second.run).await;
-    assert_eq!(old.status, "cancelled");
-    assert_eq!(old.outcome_code.as_deref(), Some("cancelled_by_interrupt"));
+    assert_eq!(old.status, RunStatus::Cancelled);
+    assert_eq!(old.outcome_code.map(OutcomeCode::as_str), Some("cancelled_by_interrupt"));
     assert!(old.ended <= run.started, "first the end, then the new beginning");
     let event = conversation.event(second.run, "rolled_back").await.unwrap();
     assert!(event["left"].as_u64().unwrap() >= 1, "{event}");
@@ -172,7 +174,7 @@ async fn a_rollback_of_what_is_done_already_still_takes_it_out() {
     let _worker = second.start().await.unwrap();
     assert_eq!(text(&conversation.wait(receipt.run).await), "re: forget that");
     assert_eq!(conversation.mind.last(), ["forget that"], "also where the worker is gone");
-    assert_eq!(conversation.run(first.run).await.status, "cancelled");
+    assert_eq!(conversation.run(first.run).await.status, RunStatus::Cancelled);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -232,10 +234,10 @@ async fn an_interrupt_of_what_is_being_cancelled_is_for_the_next_run() {
     let second = conversation.another();
     let _worker = second.start().await.unwrap();
     assert_eq!(text(&conversation.wait(receipt.run).await), "re: other thing");
-    assert_eq!(conversation.run(first.run).await.status, "cancelled");
+    assert_eq!(conversation.run(first.run).await.status, RunStatus::Cancelled);
     assert_eq!(
         conversation.run(steered.run).await.status,
-        "cancelled",
+        RunStatus::Cancelled,
         "a newer one took its place"
     );
 }

@@ -1,5 +1,6 @@
 //! More messages than may wait.
 
+use provost_core::recovery::OutcomeCode;
 use provost_core::scheduling::{InputMode, InputQueueOverride, OverflowPolicy};
 use provost_engine::{EngineError, InputReceipt, InputRequest};
 use serde_json::json;
@@ -45,7 +46,7 @@ async fn g29_the_oldest_give_way_and_are_listed() {
     let dropped = dropped.iter().filter(|event| event.kind == "inputs_dropped").count();
     assert_eq!(dropped, 2, "each of them is in an event");
     let gone = conversation.wait(told[0].run).await;
-    assert_eq!(gone.outcome_code.as_deref(), Some("cancelled_by_interrupt"));
+    assert_eq!(gone.outcome_code.map(OutcomeCode::as_str), Some("cancelled_by_interrupt"));
     conversation.mind.hold.open();
     conversation.wait(told[3].run).await;
     assert_eq!(conversation.mind.told(), ["hold on", "hold: ok", "three", "four"]);

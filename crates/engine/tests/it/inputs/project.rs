@@ -2,6 +2,8 @@
 
 use provost_core::command::TaskRequest;
 use provost_core::id::name::Namespace;
+use provost_core::lifecycle::RunStatus;
+use provost_core::recovery::OutcomeCode;
 use provost_core::scheduling::InputMode;
 use provost_core::{ContentPart, Env, RunId, TaskId};
 use provost_engine::InputRequest;
@@ -42,7 +44,7 @@ async fn a_message_can_be_taken_back_until_it_is_read() {
         }
     }
     let gone = conversation.wait(queued.run).await;
-    assert_eq!(gone.outcome_code.as_deref(), Some("cancelled_by_user"));
+    assert_eq!(gone.outcome_code.map(OutcomeCode::as_str), Some("cancelled_by_user"));
     let read = conversation
         .engine
         .inputs()
@@ -62,8 +64,8 @@ async fn a_task_whose_only_message_is_taken_back_is_cancelled() {
     let conversation = Conversation::new().await;
     let first = conversation.accept("chat", "hello").await;
     conversation.engine.inputs().withdraw(&conversation.namespace, first.input).await.unwrap();
-    assert_eq!(conversation.run(first.run).await.status, "cancelled");
-    assert_eq!(conversation.task(first.task).await.state, "cancelled");
+    assert_eq!(conversation.run(first.run).await.status, RunStatus::Cancelled);
+    assert_eq!(conversation.task(first.task).await.state.as_str(), "cancelled");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -75,8 +77,8 @@ async fn cancelling_a_task_takes_everything_that_waits_with_it() {
     let later = conversation.say(first.task, "later", InputMode::Followup).await;
     conversation.say(first.task, "now", InputMode::Steer).await;
     conversation.engine.tasks().cancel(&conversation.namespace, first.task).await.unwrap();
-    assert_eq!(conversation.wait(first.run).await.status, "cancelled");
-    assert_eq!(conversation.wait(later.run).await.status, "cancelled");
+    assert_eq!(conversation.wait(first.run).await.status, RunStatus::Cancelled);
+    assert_eq!(conversation.wait(later.run).await.status, RunStatus::Cancelled);
     let task = conversation.task(first.task).await;
     assert_eq!((task.state.as_str(), task.run_count), ("cancelled", 2));
     assert_eq!(conversation.states(first.task).await, ["consumed", "cancelled", "cancelled"]);

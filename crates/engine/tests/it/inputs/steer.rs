@@ -1,5 +1,6 @@
 //! Messages that enter the running turn.
 
+use provost_core::lifecycle::RunPhase;
 use provost_core::scheduling::InputMode;
 use provost_engine::InputRequest;
 use provost_store::query;
@@ -98,13 +99,13 @@ async fn an_answer_to_a_question_is_direct() {
     let conversation = Conversation::new().await;
     let _worker = conversation.worker().await;
     let first = conversation.accept("chat", "ask me").await;
-    conversation.until(first.run, |row| row.phase == "parked").await;
+    conversation.until(first.run, |row| row.phase == RunPhase::Parked).await;
     let seen =
         query::input::interaction(conversation.engine.store(), &conversation.namespace, first.run)
             .await
             .unwrap();
     assert_eq!((seen.state.as_str(), seen.approvals.len()), ("waiting_for_input", 1));
-    assert_eq!(conversation.task(first.task).await.state, "waiting");
+    assert_eq!(conversation.task(first.task).await.state.as_str(), "waiting");
     let request = InputRequest::text("the red one").mode(InputMode::Reject);
     let receipt = conversation
         .engine

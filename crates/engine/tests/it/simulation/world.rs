@@ -160,7 +160,7 @@ impl World {
         });
         for row in open.await.unwrap_or_default() {
             // Whoever lets a call run again that may have happened wants it twice; these people do not.
-            let unknown = row.kind == ApprovalKind::EffectUnknown.as_str();
+            let unknown = row.kind == ApprovalKind::EffectUnknown;
             let decision = match self.roll(3) {
                 _ if unknown => ApprovalDecision::Deny { reason: "leave it".to_owned() },
                 0 => ApprovalDecision::Deny { reason: "no".to_owned() },

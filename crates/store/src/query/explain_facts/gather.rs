@@ -11,14 +11,15 @@ use crate::table::work::{
 };
 use crate::{Tx, is_unlocked};
 use provost_core::id::name::Namespace;
-use provost_core::lifecycle::{RunPhase, StepKind, StepState};
+use provost_core::lifecycle::{ApprovalState, RunPhase, StepKind, StepState};
+use provost_core::scheduling::TimerKind;
 
 use super::{
     ApprovalFacts, DeliveryFacts, Facts, RunFacts, SessionFacts, Subject, SubjectFacts,
     SystemFacts, TaskFacts, WorkerFacts,
 };
+use crate::query::QueryError;
 use crate::query::task::find_task;
-use crate::query::{QueryError, parse};
 
 /// Maximum number of tasks of a session to read.
 const TASKS_MAX: u64 = 20;
@@ -103,7 +104,7 @@ fn single_run_facts(
     let class = execution_class::get(tx, &row.class_key)?.ok_or_else(missing)?;
     let first = run::first_due(tx, &row.namespace, &row.session_id)?.map(|first| first.id);
     let approvals = approval::of_run(tx, id)?;
-    let is_pending = |approval: &approval::ApprovalRow| approval.state == "pending";
+    let is_pending = |approval: &approval::ApprovalRow| approval.state == ApprovalState::Pending;
     let (questions, settled) = approvals.into_iter().partition(is_pending);
     let last = run_event::last(tx, id)?;
     Ok(RunFacts {
@@ -124,7 +125,8 @@ fn single_run_facts(
         questions,
         settled,
         children: children(tx, &row)?,
-        wait_over: timer::get(tx, timer::CHILD_WAIT, &id.to_string())?.map(|timer| timer.fire_at),
+        wait_over: timer::get(tx, TimerKind::ChildWait, &id.to_string())?
+            .map(|timer| timer.fire_at),
         unread: input::pending_of_run(tx, id)?,
         last_event: last.map(|event| (event.kind, event.at)),
         budgets: budgets(tx, &row)?,
@@ -148,18 +150,20 @@ fn owner(
 
 /// Returns the last failed tool call of an ended run. `None` if there is none, or the run has not ended.
 fn failed_call(tx: &mut Tx<'_>, row: &RunRow) -> Result<Option<run_step::RunStepRow>, QueryError> {
-    if row.phase != RunPhase::Done.as_str() {
+    if row.phase != RunPhase::Done {
         return Ok(None);
     }
     let after = row.next_step.saturating_sub(STEPS_BATCH);
     let steps = run_step::after(tx, row.id, after, STEPS_BATCH)?;
-    let (tool, failed) = (StepKind::ToolCall.as_str(), StepState::Failed.as_str());
-    Ok(steps.into_iter().rfind(|step| step.kind == tool && step.state == failed))
+    let is_failed_call = |step: &run_step::RunStepRow| {
+        step.kind == StepKind::ToolCall && step.state == StepState::Failed
+    };
+    Ok(steps.into_iter().rfind(is_failed_call))
 }
 
 /// Returns the runs that a parked run waits for.
 fn children(tx: &mut Tx<'_>, row: &RunRow) -> Result<Vec<RunRow>, QueryError> {
-    if row.phase != "parked" {
+    if row.phase != RunPhase::Parked {
         return Ok(Vec::new());
     }
     let mut children = Vec::new();
@@ -204,7 +208,7 @@ fn session_facts(
     let (mut queued, mut aside) = (0, None);
     for task in task::list(tx, namespace, &filter, TASKS_MAX)? {
         for row in run::live_of_task(tx, task.id)? {
-            match parse::<RunPhase>(&row.phase)? {
+            match row.phase {
                 RunPhase::Queued if !row.holds_session => queued += 1,
                 RunPhase::Parked if !row.holds_session => aside = aside.or(Some(row)),
                 RunPhase::Queued | RunPhase::Leased | RunPhase::Parked | RunPhase::Done => {}

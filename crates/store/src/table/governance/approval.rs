@@ -1,6 +1,7 @@
 //! Approvals: requests to a person for a decision.
 
-use provost_core::lifecycle::ApprovalVotes;
+use provost_core::lifecycle::{ApprovalKind, ApprovalState, ApprovalTimeoutAction, ApprovalVotes};
+
 use provost_core::{ApprovalId, RunId, TaskId, Timestamp};
 
 use crate::query::QueryError;
@@ -21,7 +22,7 @@ table! {
         /// The waiting step, if the approval is about one.
         step: Option<u64>,
         /// Subject of the approval: a tool call, a question, an unknown effect.
-        kind: String,
+        kind: ApprovalKind,
         /// The exact operation that needs approval, as JSON.
         plan: String,
         /// Hash of the plan.
@@ -29,7 +30,7 @@ table! {
         /// The request as displayed to approvers, as JSON.
         request: String,
         /// State of the approval.
-        state: String,
+        state: ApprovalState,
         /// The decision, as JSON.
         decision: Option<String>,
         /// The approver who decided.
@@ -39,7 +40,7 @@ table! {
         /// Time at which the fallback decides.
         expires: Timestamp,
         /// Decision on expiry.
-        fallback: String,
+        fallback: ApprovalTimeoutAction,
         /// Time of creation.
         created: Timestamp,
         /// The approvers and their votes, as JSON; `None` if the first vote decides.
@@ -58,7 +59,7 @@ impl ApprovalRow {
 #[derive(Debug, Clone, Default)]
 pub struct ApprovalFilter {
     /// State of the approval.
-    pub state: Option<String>,
+    pub state: Option<ApprovalState>,
     /// The waiting run.
     pub run: Option<RunId>,
     /// The task of the run.

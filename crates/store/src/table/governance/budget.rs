@@ -1,6 +1,7 @@
 //! Spending limits. The engine reserves the possible cost of a model call before it sends the call.
 
-use provost_core::Timestamp;
+use provost_core::usage::{BudgetPeriod, BudgetScope};
+use provost_core::{Currency, Timestamp};
 
 use crate::table::work::run::{self, RunRow};
 use crate::{StoreError, Tx, params};
@@ -10,8 +11,8 @@ table! {
     BudgetRow in "budget" {
         /// Namespace of the row.
         namespace: String,
-        /// Scope of the budget: `task:<id>`, `session:<id>`, `agent:<name>` or `namespace`.
-        scope: String,
+        /// Scope of the budget.
+        scope: BudgetScope,
         /// Spending limit, in millionths of the currency.
         cap_micros: i64,
         /// PageLimit spent in the current period, in millionths.
@@ -19,9 +20,9 @@ table! {
         /// PageLimit reserved for calls in flight, in millionths.
         reserved_micros: i64,
         /// Currency of the amounts.
-        currency: String,
+        currency: Currency,
         /// Length of a period; `None` if the budget never resets.
-        period: Option<String>,
+        period: Option<BudgetPeriod>,
         /// Start of the current period.
         period_start: Option<Timestamp>,
     }

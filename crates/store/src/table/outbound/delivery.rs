@@ -1,5 +1,6 @@
 //! Deliveries of run results to channels. A failed delivery does not change the outcome of the run.
 
+use provost_core::lifecycle::DeliveryState;
 use provost_core::{DeliveryId, MessageId, RunId, Timestamp};
 
 use crate::transaction::filter::Filter;
@@ -25,7 +26,7 @@ table! {
         /// The message to send.
         message_id: MessageId,
         /// State of the delivery.
-        state: String,
+        state: DeliveryState,
         /// Number of attempts.
         tries: u64,
         /// Time of the next attempt.
@@ -49,7 +50,7 @@ table! {
 #[derive(Debug, Clone, Default)]
 pub struct DeliveryFilter {
     /// State of the delivery.
-    pub state: Option<String>,
+    pub state: Option<DeliveryState>,
     /// The run whose result is delivered.
     pub run: Option<RunId>,
     /// Deliveries older than this one: the last delivery of the previous page.
@@ -116,7 +117,7 @@ pub fn lock_overdue(tx: &mut Tx<'_>, limit: u64) -> Result<Vec<Locked<DeliveryRo
 pub fn list(
     tx: &mut Tx<'_>,
     namespace: &str,
-    state: &str,
+    state: DeliveryState,
     limit: u64,
 ) -> Result<Vec<DeliveryRow>, StoreError> {
     let sql = DeliveryRow::select("WHERE namespace = ?1 AND state = ?2 ORDER BY id DESC LIMIT ?3");

@@ -1,5 +1,6 @@
 //! Deliveries of events to webhooks.
 
+use provost_core::lifecycle::WebhookDeliveryState;
 use provost_core::{Timestamp, WebhookDeliveryId, WebhookId};
 
 use crate::{Locked, StoreError, Tx, params};
@@ -18,7 +19,7 @@ table! {
         /// The request body.
         body: String,
         /// State of the delivery.
-        state: String,
+        state: WebhookDeliveryState,
         /// Number of attempts.
         tries: u64,
         /// Time of the next attempt; during an attempt, the end of the claim.
@@ -42,7 +43,7 @@ table! {
 #[derive(Debug, Clone, Default)]
 pub struct WebhookDeliveryFilter {
     /// State of the delivery.
-    pub state: Option<String>,
+    pub state: Option<WebhookDeliveryState>,
     /// Deliveries older than this one: the last delivery of the previous page.
     pub before: Option<WebhookDeliveryId>,
 }

@@ -1,6 +1,7 @@
 //! Execution classes: groups of runs that share a concurrency limit and a circuit breaker.
 
 use provost_core::Timestamp;
+use provost_core::scheduling::ClassHealth;
 
 use crate::{Locked, StoreError, Tx, params};
 
@@ -22,7 +23,7 @@ table! {
         /// Number of running runs.
         running: u64,
         /// State of the circuit breaker.
-        health: String,
+        health: ClassHealth,
         /// Recent failures, as JSON.
         failures: String,
         /// Time at which an open breaker allows a probe.

@@ -1,7 +1,8 @@
 //! Starts of the service, for the detection of crash loops.
 
-use provost_core::Timestamp;
+use provost_core::{Timestamp, WorkerId};
 
+use crate::transaction::value::TextColumn;
 use crate::{StoreError, Tx, params};
 
 table! {
@@ -13,6 +14,13 @@ table! {
         started: Timestamp,
         /// Time of the clean shutdown; `None` after a crash or while the process runs.
         clean_stop: Option<Timestamp>,
+    }
+}
+
+impl ProcessStartRow {
+    /// Parses the worker that started.
+    pub fn worker(&self) -> Result<WorkerId, StoreError> {
+        TextColumn { table: "boot", column: "id", row: &self.started, text: &self.id }.parse()
     }
 }
 

@@ -1,7 +1,10 @@
 //! Schedules, which submit a command at given times.
 
+use provost_core::id::name::Namespace;
+use provost_core::scheduling::{MissedRunPolicy, OverlapPolicy};
 use provost_core::{TaskId, Timestamp};
 
+use crate::transaction::value::TextColumn;
 use crate::{Locked, StoreError, Tx, params};
 
 table! {
@@ -18,9 +21,9 @@ table! {
         /// The command to submit, as JSON.
         command: String,
         /// Policy for missed times.
-        catch_up: String,
+        catch_up: MissedRunPolicy,
         /// Policy for a time at which the previous task has not ended.
-        overlap: String,
+        overlap: OverlapPolicy,
         /// Maximum random delay, in milliseconds. Spreads schedules with equal times.
         jitter_ms: u64,
         /// The next time, including the random delay; `None` if there is none.
@@ -37,6 +40,14 @@ table! {
         created: Timestamp,
         /// Time of the last change.
         updated: Timestamp,
+    }
+}
+
+impl ScheduleRow {
+    /// Parses the tenancy boundary.
+    pub fn namespace(&self) -> Result<Namespace, StoreError> {
+        TextColumn { table: "schedule", column: "namespace", row: &self.id, text: &self.namespace }
+            .parse()
     }
 }
 

@@ -1,17 +1,16 @@
 //! Timers: actions that the engine performs at a given time.
 
 use provost_core::Timestamp;
+use provost_core::scheduling::TimerKind;
 
-use crate::{StoreError, Tx, params};
-
-/// Kind of the timer that times out the wait for child runs.
-pub const CHILD_WAIT: &str = "child_wait";
+use crate::transaction::value::TextColumn;
+use crate::{FromColumn, StoreError, Tx, params};
 
 table! {
     /// A timer. The transaction that lets it fire also removes it.
     TimerRow in "timer" {
         /// The action.
-        kind: String,
+        kind: TimerKind,
         /// The subject of the action, for example a run id.
         subject as "ref": String,
         /// Time at which the timer fires.
@@ -21,15 +20,27 @@ table! {
     }
 }
 
+impl TimerRow {
+    /// Parses the subject as an id of the type that belongs to the kind.
+    pub fn subject_id<T: FromColumn>(&self) -> Result<T, StoreError> {
+        let Self { kind, subject, .. } = self;
+        TextColumn { table: "timer", column: "ref", row: kind, text: subject }.parse()
+    }
+}
+
 /// Returns the timer of this kind for the subject. `None` if there is none.
-pub fn get(tx: &mut Tx<'_>, kind: &str, subject: &str) -> Result<Option<TimerRow>, StoreError> {
+pub fn get(
+    tx: &mut Tx<'_>,
+    kind: TimerKind,
+    subject: &str,
+) -> Result<Option<TimerRow>, StoreError> {
     tx.fetch_optional(&TimerRow::select("WHERE kind = ?1 AND ref = ?2"), params![kind, subject])
 }
 
 /// Sets the timer, or moves it if it is set.
 pub fn set(
     tx: &mut Tx<'_>,
-    kind: &str,
+    kind: TimerKind,
     subject: &str,
     fire_at: Timestamp,
 ) -> Result<(), StoreError> {
@@ -42,12 +53,12 @@ pub fn set(
 }
 
 /// Removes the timer. Returns false if it was not set.
-pub fn clear(tx: &mut Tx<'_>, kind: &str, subject: &str) -> Result<bool, StoreError> {
+pub fn clear(tx: &mut Tx<'_>, kind: TimerKind, subject: &str) -> Result<bool, StoreError> {
     Ok(tx.execute("DELETE FROM timer WHERE kind = ?1 AND ref = ?2", params![kind, subject])? == 1)
 }
 
 /// Removes the timers of these kinds for the subject.
-pub fn clear_all(tx: &mut Tx<'_>, kinds: [&str; 3], subject: &str) -> Result<(), StoreError> {
+pub fn clear_all(tx: &mut Tx<'_>, kinds: [TimerKind; 3], subject: &str) -> Result<(), StoreError> {
     let [a, b, c] = kinds;
     let sql = "DELETE FROM timer WHERE ref = ?1 AND kind IN (?2, ?3, ?4)";
     tx.execute(sql, params![subject, a, b, c]).map(drop)

@@ -1,5 +1,7 @@
 //! Attempts of runs: each is one try by one worker, under one epoch.
 
+use provost_core::lifecycle::{AttemptReason, AttemptStatus};
+use provost_core::recovery::OutcomeCode;
 use provost_core::{ExecutionId, RunId, Timestamp, WorkerId};
 
 use crate::{StoreError, Tx, params};
@@ -12,9 +14,9 @@ table! {
         /// Number of the attempt, starting at 1.
         attempt_no: u64,
         /// Reason of the attempt: first, resumed, retried.
-        strategy: String,
+        strategy: AttemptReason,
         /// Status of the attempt.
-        status: String,
+        status: AttemptStatus,
         /// The epoch that fences its writes.
         epoch: u64,
         /// Provider of the model.
@@ -30,7 +32,7 @@ table! {
         /// Time of the end.
         ended: Option<Timestamp>,
         /// Outcome code.
-        outcome_code: Option<String>,
+        outcome_code: Option<OutcomeCode>,
         /// Explanation of the outcome.
         detail: Option<String>,
     }
@@ -50,9 +52,9 @@ pub fn get(
 #[derive(Debug, Clone, Copy)]
 pub struct EndAttempt<'a> {
     /// Final status.
-    pub status: &'a str,
+    pub status: AttemptStatus,
     /// Outcome code.
-    pub outcome_code: Option<&'a str>,
+    pub outcome_code: Option<OutcomeCode>,
     /// Explanation of the outcome.
     pub detail: Option<&'a str>,
 }

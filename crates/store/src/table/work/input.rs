@@ -1,5 +1,7 @@
 //! Inputs: messages of users and programs to a task. Each is delivered once and in order.
 
+use provost_core::lifecycle::{InputKind, InputOutcome, InputState};
+use provost_core::scheduling::InputMode;
 use provost_core::{InputId, MessageId, RunId, TaskId, Timestamp};
 
 use crate::{StoreError, Tx, params};
@@ -18,9 +20,9 @@ table! {
         /// Position among the inputs of the task.
         seq: u64,
         /// Queue mode.
-        mode: String,
+        mode: InputMode,
         /// Kind of the input: a message, an answer.
-        kind: String,
+        kind: InputKind,
         /// The message.
         message_id: MessageId,
         /// Sender and origin, as JSON.
@@ -30,9 +32,9 @@ table! {
         /// The caller's idempotency key, unique within the task; empty if there is none.
         idem_key: String,
         /// State of the input.
-        state: String,
+        state: InputState,
         /// Outcome that was returned to the caller.
-        outcome: String,
+        outcome: InputOutcome,
         /// The epoch of the attempt that claimed it.
         claimed_epoch: Option<u64>,
         /// Time from which it may be delivered.
@@ -155,13 +157,13 @@ pub fn settle_first(tx: &mut Tx<'_>, run_id: RunId) -> Result<(), StoreError> {
 }
 
 /// Sets the state of an input. The caller must have locked its task.
-pub fn set_state(tx: &mut Tx<'_>, id: InputId, state: &str) -> Result<(), StoreError> {
+pub fn set_state(tx: &mut Tx<'_>, id: InputId, state: InputState) -> Result<(), StoreError> {
     let sql = "UPDATE input SET state = ?2, updated = ?3 WHERE id = ?1";
     tx.execute(sql, params![id, state, tx.now()]).map(drop)
 }
 
 /// Makes an input pending again that an ended run left unconsumed. The caller must have locked its task.
-pub fn requeue(tx: &mut Tx<'_>, id: InputId, outcome: &str) -> Result<(), StoreError> {
+pub fn requeue(tx: &mut Tx<'_>, id: InputId, outcome: InputOutcome) -> Result<(), StoreError> {
     let sql = "UPDATE input SET state = 'pending', outcome = ?2, claimed_epoch = NULL, updated = ?3 WHERE id = ?1";
     tx.execute(sql, params![id, outcome, tx.now()]).map(drop)
 }
@@ -173,7 +175,7 @@ pub fn set_message(tx: &mut Tx<'_>, id: InputId, message: MessageId) -> Result<(
 }
 
 /// Sets the kind of an input. The caller must have locked its task.
-pub fn set_kind(tx: &mut Tx<'_>, id: InputId, kind: &str) -> Result<(), StoreError> {
+pub fn set_kind(tx: &mut Tx<'_>, id: InputId, kind: InputKind) -> Result<(), StoreError> {
     tx.execute("UPDATE input SET kind = ?2 WHERE id = ?1", params![id, kind]).map(drop)
 }
 

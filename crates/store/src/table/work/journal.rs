@@ -3,6 +3,8 @@
 
 use std::sync::LazyLock;
 
+use provost_core::lifecycle::StepKind;
+use provost_core::recovery::{EffectClass, EffectKey};
 use provost_core::{InputId, MessageId, RunId};
 
 use super::session::SessionRef;
@@ -65,13 +67,13 @@ pub struct BeginStep<'a> {
     /// Number of the step.
     pub step: u64,
     /// Kind of the step.
-    pub kind: &'a str,
+    pub kind: StepKind,
     /// The epoch of the attempt that starts it.
     pub epoch: u64,
     /// Idempotency key of the effect, the same for every repetition.
-    pub effect_key: Option<&'a str>,
+    pub effect_key: Option<&'a EffectKey>,
     /// Effect class, which decides whether the effect may be repeated.
-    pub effect_class: Option<&'a str>,
+    pub effect_class: Option<EffectClass>,
     /// Hash of the input of the effect.
     pub input_hash: Option<&'a str>,
     /// Id of the tool call.
@@ -125,7 +127,7 @@ pub struct CommitStep<'a> {
     /// Number of the step.
     pub step: u64,
     /// Kind of the step.
-    pub kind: &'a str,
+    pub kind: StepKind,
     /// The epoch of the attempt that commits it.
     pub epoch: u64,
     /// Number of its journal entry.

@@ -1,10 +1,15 @@
 //! Runs: executions of a task in a session.
 
+use provost_core::id::name::Namespace;
+use provost_core::lifecycle::{RunKind, RunPhase, RunStatus, WaitReason};
+use provost_core::recovery::OutcomeCode;
+use provost_core::scheduling::TimerKind;
 use provost_core::{RunId, TaskId, Timestamp, WorkerId};
 
 use super::session::{self, SessionRef};
 use super::task;
 use crate::transaction::filter::Filter;
+use crate::transaction::value::TextColumn;
 use crate::{FromRow, Locked, Row, StoreError, ToColumn, Tx, params};
 
 table! {
@@ -31,11 +36,11 @@ table! {
         /// Execution policy, as JSON.
         policy: String,
         /// Status, for users.
-        status: String,
+        status: RunStatus,
         /// Phase, for the scheduler.
-        phase: String,
+        phase: RunPhase,
         /// Outcome code.
-        outcome_code: Option<String>,
+        outcome_code: Option<OutcomeCode>,
         /// Explanation of the status.
         detail: Option<String>,
         /// True if the run can be claimed now: it is due and first in its session.
@@ -53,7 +58,7 @@ table! {
         /// True if the run is the one writer of its session.
         holds_session: bool,
         /// Reason of a parked run's wait.
-        parked_for: Option<String>,
+        parked_for: Option<WaitReason>,
         /// The fencing token. Each claim raises it; each write of a worker carries it.
         epoch: u64,
         /// The worker that holds the lease.
@@ -71,7 +76,7 @@ table! {
         /// Time of the cancellation request.
         cancel_requested: Option<Timestamp>,
         /// Code of the cancellation request.
-        cancel_code: Option<String>,
+        cancel_code: Option<OutcomeCode>,
         /// Time at which an input requested an interruption.
         interrupt_requested: Option<Timestamp>,
         /// Time at which an operator or exhausted retries paused the run.
@@ -115,11 +120,17 @@ table! {
         /// Time of the end.
         ended: Option<Timestamp>,
         /// Kind of executor.
-        kind: String,
+        kind: RunKind,
     }
 }
 
 impl RunRow {
+    /// Parses the tenancy boundary.
+    pub fn namespace(&self) -> Result<Namespace, StoreError> {
+        TextColumn { table: "run", column: "namespace", row: &self.id, text: &self.namespace }
+            .parse()
+    }
+
     /// Returns the session that the run writes to.
     pub fn session(&self) -> SessionRef<'_> {
         SessionRef { namespace: &self.namespace, id: &self.session_id }
@@ -136,9 +147,9 @@ pub struct RunFilter {
     /// The agent.
     pub agent: Option<String>,
     /// The status.
-    pub status: Option<String>,
+    pub status: Option<RunStatus>,
     /// The phase.
-    pub phase: Option<String>,
+    pub phase: Option<RunPhase>,
     /// The parent run.
     pub parent: Option<RunId>,
     /// Runs older than this one: the last run of the previous page.
@@ -252,7 +263,7 @@ pub struct ChildRunRow {
     /// The run.
     pub id: RunId,
     /// Status, for users.
-    pub status: String,
+    pub status: RunStatus,
     /// Explanation of the status.
     pub detail: Option<String>,
     /// Output of the run, as JSON.
@@ -534,7 +545,7 @@ pub fn sessions_with_wrong_ready_flag(
 /// `deferred` wait for something else and are excluded.
 pub fn without_timer(
     tx: &mut Tx<'_>,
-    kind: &str,
+    kind: TimerKind,
     held: Timestamp,
     limit: u64,
 ) -> Result<Vec<(RunId, Timestamp)>, StoreError> {

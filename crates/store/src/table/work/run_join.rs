@@ -1,7 +1,9 @@
 //! Joins: conditions under which parked runs continue.
 
-use provost_core::{RunId, Timestamp};
+use provost_core::lifecycle::JoinMode;
+use provost_core::{ApprovalId, RunId, Timestamp};
 
+use crate::transaction::value::TextColumn;
 use crate::{StoreError, Tx, params};
 
 table! {
@@ -11,8 +13,8 @@ table! {
         id: String,
         /// The waiting run.
         run_id: RunId,
-        /// `all` or `any`: the dependencies that must have ended.
-        mode: String,
+        /// The dependencies that must have ended.
+        mode: JoinMode,
         /// Time at which the wait times out; `None` for never.
         until: Option<Timestamp>,
         /// The call that gets the result, as JSON; `None` if no call waits.
@@ -23,6 +25,13 @@ table! {
         team_lead: Option<RunId>,
         /// The member that waits for messages; `None` to wait for the end of all members.
         mail_of: Option<String>,
+    }
+}
+
+impl RunJoinRow {
+    /// Parses the id of the request that suspended the call.
+    pub fn request_id(&self) -> Result<ApprovalId, StoreError> {
+        TextColumn { table: "run_join", column: "id", row: &self.run_id, text: &self.id }.parse()
     }
 }
 

@@ -1,5 +1,7 @@
 //! The journal of runs: each step is stored before its effect and updated with its outcome.
 
+use provost_core::lifecycle::{StepKind, StepState};
+use provost_core::recovery::{EffectClass, EffectKey};
 use provost_core::{MessageId, RunId, Timestamp};
 
 use crate::{StoreError, Tx, params};
@@ -12,15 +14,15 @@ table! {
         /// Number of the step.
         step: u64,
         /// Kind of the step.
-        kind: String,
+        kind: StepKind,
         /// Version of the format.
         v: u64,
         /// State of the step.
-        state: String,
+        state: StepState,
         /// Idempotency key of the effect.
-        effect_key: Option<String>,
+        effect_key: Option<EffectKey>,
         /// Effect class, which decides the recovery after a crash.
-        effect_class: Option<String>,
+        effect_class: Option<EffectClass>,
         /// Hash of the input of the effect.
         input_hash: Option<String>,
         /// The model's id of the tool call.

@@ -1,9 +1,13 @@
 //! Tasks: durable requests to an agent.
 
+use provost_core::id::name::{Namespace, SessionName};
+use provost_core::lifecycle::{TaskState, WaitReason};
+use provost_core::scheduling::InputMode;
 use provost_core::{RunId, TaskId, Timestamp};
 
 use super::session;
 use crate::transaction::filter::Filter;
+use crate::transaction::value::TextColumn;
 use crate::{Locked, StoreError, Tx, params};
 
 table! {
@@ -22,9 +26,9 @@ table! {
         /// The task that spawned it.
         parent_task_id: Option<TaskId>,
         /// State of the task.
-        state: String,
+        state: TaskState,
         /// Queue mode of its inputs.
-        queue_mode: String,
+        queue_mode: InputMode,
         /// Priority. One level is worth a minute of waiting.
         priority: i64,
         /// The submitted command, as JSON.
@@ -42,7 +46,7 @@ table! {
         /// Reason for which the task was dropped.
         drop_reason: Option<String>,
         /// Reason of the current wait.
-        waiting_for: Option<String>,
+        waiting_for: Option<WaitReason>,
         /// Time at which the wait ends on its own.
         wake_at: Option<Timestamp>,
         /// Time by which the task must have ended.
@@ -62,11 +66,25 @@ table! {
     }
 }
 
+impl TaskRow {
+    /// Parses the tenancy boundary.
+    pub fn namespace(&self) -> Result<Namespace, StoreError> {
+        TextColumn { table: "task", column: "namespace", row: &self.id, text: &self.namespace }
+            .parse()
+    }
+
+    /// Parses the id of the session.
+    pub fn session(&self) -> Result<SessionName, StoreError> {
+        TextColumn { table: "task", column: "session_id", row: &self.id, text: &self.session_id }
+            .parse()
+    }
+}
+
 /// Criteria for listing tasks; `None` matches every value.
 #[derive(Debug, Clone, Default)]
 pub struct TaskFilter {
     /// The state.
-    pub state: Option<String>,
+    pub state: Option<TaskState>,
     /// The agent.
     pub agent: Option<String>,
     /// The session.
