@@ -30,7 +30,8 @@ pub use error::{InvalidTransition, ParseEnumError, RequestError};
 pub use input::{InputKind, InputOutcome, InputState, InputTransition, InteractionState};
 pub use run::{JoinMode, RunKind, RunPhase, RunState, RunStatus, RunTransition, WaitReason};
 pub use step::{
-    InFlightStep, LeaseExpiryAction, LostWorkerContext, StepKind, StepState, on_lease_expired,
+    InFlightStep, LeaseExpiryAction, LostWorkerContext, StepKind, StepState, StepTransition,
+    on_lease_expired,
 };
 pub use task::{
     FinishedRun, TaskState, TaskTransition, task_state_after_run, task_transition_after_run,

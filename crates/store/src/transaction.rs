@@ -27,6 +27,7 @@
 
 pub(crate) mod aggregate;
 
+pub(crate) mod change;
 pub(crate) mod check;
 pub(crate) mod filter;
 pub(crate) mod ids;

@@ -32,12 +32,24 @@ string_enum! {
 }
 
 string_enum! {
-    /// Transition that removes an input from the queue unanswered.
+    /// Transition of an input.
     InputTransition, "an input event" {
+        /// A run adds it to its conversation.
+        Claimed = "claimed",
+        /// The model call that contains it is recorded, or the run that started with it has ended.
+        Consumed = "consumed",
+        /// It is the answer to a question of the run.
+        Answered = "answered",
+        /// Its run ends before a model has answered it, and a later run reads it again.
+        Requeued = "requeued",
         /// A newer message replaces it, or the queue is full.
         Superseded = "superseded",
         /// Its sender withdraws it.
         Cancelled = "cancelled",
+        /// Its run is cancelled before a model has answered it.
+        RunCancelled = "run_cancelled",
+        /// Its run is rolled back.
+        RolledBack = "rolled_back",
     }
 }
 
@@ -75,22 +87,41 @@ string_enum! {
     }
 }
 
+impl InputTransition {
+    /// Returns the state after the transition, which does not depend on the state before it.
+    pub const fn target(self) -> InputState {
+        match self {
+            Self::Claimed => InputState::Claimed,
+            Self::Consumed | Self::Answered => InputState::Consumed,
+            Self::Requeued => InputState::Pending,
+            Self::Superseded | Self::RolledBack => InputState::Superseded,
+            Self::Cancelled | Self::RunCancelled => InputState::Cancelled,
+        }
+    }
+}
+
 impl InputState {
     /// Returns the state after a transition. Fails if the state does not permit it.
     pub const fn apply(self, event: InputTransition) -> Result<Self, InvalidTransition> {
         use InputTransition as E;
-        Ok(match (self, event) {
-            (Self::Pending, E::Superseded) => Self::Superseded,
-            (Self::Pending, E::Cancelled) => Self::Cancelled,
-            _ => {
-                return Err(InvalidTransition {
-                    machine: "message",
-                    from: self.as_str(),
-                    transition: event.as_str(),
-                    terminal: self.is_terminal(),
-                });
+        match (self, event) {
+            (Self::Pending, E::Claimed | E::Answered | E::Superseded | E::Cancelled)
+            | (Self::Claimed, E::Consumed)
+            | (Self::Pending | Self::Claimed, E::Requeued | E::RunCancelled | E::RolledBack) => {
+                Ok(event.target())
             }
-        })
+            _ => Err(InvalidTransition {
+                machine: "message",
+                from: self.as_str(),
+                transition: event.as_str(),
+                terminal: self.is_terminal(),
+            }),
+        }
+    }
+
+    /// Returns the states that permit a transition.
+    pub fn sources(event: InputTransition) -> Vec<Self> {
+        Self::ALL.iter().copied().filter(|state| state.apply(event).is_ok()).collect()
     }
 
     /// Returns true if the input cannot change any more.

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::lifecycle::InvalidTransition;
 use crate::recovery::{EffectClass, EffectRecovery, UnknownEffectPolicy};
 use crate::text::string_enum::string_enum;
 use crate::usage::limits::CRASHES_MAX;
@@ -52,7 +53,59 @@ string_enum! {
     }
 }
 
+string_enum! {
+    /// Transition of a step.
+    StepTransition, "a step event" {
+        /// Its effect is about to start, for the first time or again.
+        Begun = "begun",
+        /// Its outcome is recorded.
+        Committed = "committed",
+        /// Its run ends before the step has an outcome.
+        Abandoned = "abandoned",
+        /// Its worker is lost.
+        WorkerLost = "worker_lost",
+        /// It requests an approval before it has any effect, and starts again after the decision.
+        Reset = "reset",
+    }
+}
+
+impl StepTransition {
+    /// Returns the state after the transition, which does not depend on the state before it.
+    pub const fn target(self) -> StepState {
+        match self {
+            Self::Begun => StepState::Started,
+            Self::Committed => StepState::Committed,
+            Self::Abandoned => StepState::Failed,
+            Self::WorkerLost => StepState::Unknown,
+            Self::Reset => StepState::Planned,
+        }
+    }
+}
+
 impl StepState {
+    /// Returns the state after a transition.
+    pub const fn apply(self, transition: StepTransition) -> Result<Self, InvalidTransition> {
+        use StepTransition as E;
+        match (self, transition) {
+            (
+                Self::Planned | Self::Started | Self::Unknown,
+                E::Begun | E::Committed | E::Abandoned,
+            )
+            | (Self::Started, E::WorkerLost | E::Reset) => Ok(transition.target()),
+            _ => Err(InvalidTransition {
+                machine: "step",
+                from: self.as_str(),
+                transition: transition.as_str(),
+                terminal: !self.is_open(),
+            }),
+        }
+    }
+
+    /// Returns the states that permit a transition.
+    pub fn sources(transition: StepTransition) -> Vec<Self> {
+        Self::ALL.iter().copied().filter(|state| state.apply(transition).is_ok()).collect()
+    }
+
     /// Returns true if the step has no outcome yet.
     pub const fn is_open(self) -> bool {
         matches!(self, Self::Planned | Self::Started | Self::Unknown)

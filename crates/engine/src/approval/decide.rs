@@ -27,7 +27,7 @@ use crate::child;
 use crate::error::EngineError;
 use crate::run::end::{self, RunEnd};
 use crate::run::event;
-use crate::run::lifecycle::{transition_run, transition_task};
+use crate::run::lifecycle::{transition_run, try_transition_task};
 use crate::submit::queue;
 
 /// The result of a call with an unknown outcome that a user decided not to repeat.
@@ -310,7 +310,7 @@ pub(crate) fn resume_run(tx: &mut Tx<'_>, run: &mut Locked<RunRow>) -> Result<()
     if let Some(mut task) = task::lock(tx, run.task_id)? {
         task.waiting_for = None;
         task.save(tx)?;
-        transition_task(tx, &mut task, TaskTransition::Requeued)?;
+        let _applied = try_transition_task(tx, &mut task, TaskTransition::Requeued)?;
     }
     tx.wake(Wakeup::Approval(run.id));
     queue::refresh(tx, &run.namespace, &run.session_id)

@@ -25,7 +25,7 @@ use crate::child::join;
 use crate::error::EngineError;
 use crate::run::end::{self, RunEnd};
 use crate::run::event;
-use crate::run::lifecycle::{transition_run, transition_task};
+use crate::run::lifecycle::{transition_run, try_transition_task};
 use crate::submit::queue;
 
 /// Parks the run of an attempt, and stores its requests. Requests that a standing approval or a policy settles are
@@ -83,7 +83,7 @@ fn park_run(
     if let Some(mut task) = task::lock(tx, run.task_id)? {
         task.waiting_for = Some(reason);
         task.save(tx)?;
-        transition_task(tx, &mut task, TaskTransition::WaitingForInput)?;
+        let _applied = try_transition_task(tx, &mut task, TaskTransition::WaitingForInput)?;
     }
     end::release_session(tx, run)?;
     queue::refresh(tx, &run.namespace, &run.session_id)

@@ -27,7 +27,7 @@ use super::wait::{self, ChildWait, TeamWaitTarget};
 use crate::approval;
 use crate::child::team;
 use crate::error::EngineError;
-use crate::run::lifecycle::{transition_run, transition_task};
+use crate::run::lifecycle::{transition_run, try_transition_task};
 use crate::submit::queue;
 
 /// Returns true for a request that the end of other runs answers, not an approver.
@@ -244,7 +244,7 @@ fn wake(tx: &mut Tx<'_>, run: &mut Locked<RunRow>) -> Result<(), EngineError> {
     queue::schedule(tx, run, now)?;
     if let Some(mut task) = task::lock(tx, run.task_id)? {
         task.waiting_for = None;
-        transition_task(tx, &mut task, TaskTransition::InputDelivered)?;
+        let _applied = try_transition_task(tx, &mut task, TaskTransition::InputDelivered)?;
         task.save(tx)?;
     }
     Ok(())

@@ -18,7 +18,7 @@ use crate::child;
 use crate::error::EngineError;
 use crate::input::{MessageOrigin, has_begun};
 use crate::run::event;
-use crate::run::lifecycle::transition_task;
+use crate::run::lifecycle::try_transition_task;
 use crate::submit::queue;
 use crate::submit::{self, ClassAssignment, NewRun};
 
@@ -141,7 +141,7 @@ fn activate_next_run(tx: &mut Tx<'_>, task: &mut Locked<TaskRow>) -> Result<(), 
             // Another run was active for the task, and it has ended.
             let is_delayed = current.not_before > tx.now();
             let event = if is_delayed { TaskTransition::Delayed } else { TaskTransition::Requeued };
-            transition_task(tx, task, event)?;
+            let _applied = try_transition_task(tx, task, event)?;
         }
         return Ok(());
     }
@@ -149,10 +149,10 @@ fn activate_next_run(tx: &mut Tx<'_>, task: &mut Locked<TaskRow>) -> Result<(), 
     task.waiting_for = None;
     task.save(tx)?;
     for event in [TaskTransition::Reopened, TaskTransition::Requeued] {
-        transition_task(tx, task, event)?;
+        let _applied = try_transition_task(tx, task, event)?;
     }
     if next.attempt_no > 0 {
-        transition_task(tx, task, TaskTransition::Dispatched)?;
+        let _applied = try_transition_task(tx, task, TaskTransition::Dispatched)?;
     }
     Ok(())
 }

@@ -14,7 +14,7 @@ use super::{InputReceipt, has_begun};
 use crate::error::EngineError;
 use crate::input::follow_up;
 use crate::input::route::{RoutedInput, append_if_live};
-use crate::run::lifecycle::{transition_run, transition_task};
+use crate::run::lifecycle::{transition_run, try_transition_task};
 use crate::run::{cancel, event};
 use crate::submit::lock_task;
 use crate::submit::queue;
@@ -49,7 +49,7 @@ pub(super) fn interrupt(
     } else {
         event::append_event(tx, &mut row, DurableEvent::InterruptRequested(request))?;
         restart_with_input(tx, &mut row)?;
-        transition_task(tx, &mut routed.task, TaskTransition::Requeued)?;
+        let _applied = try_transition_task(tx, &mut routed.task, TaskTransition::Requeued)?;
     }
     Ok(routed.receipt(&input, row.id, outcome))
 }

@@ -3,7 +3,7 @@
 use provost_core::RunId;
 use provost_core::durable::{DurableEvent, InputReceived, InputSteered, SteerFallback};
 use provost_core::lifecycle::{
-    InputOutcome, InputState, RequestError, RunTransition, TaskTransition,
+    InputOutcome, InputTransition, RequestError, RunTransition, TaskTransition,
 };
 use provost_core::resource::AgentSpec;
 use provost_core::scheduling::{
@@ -24,7 +24,7 @@ use crate::approval;
 use crate::error::EngineError;
 use crate::input::follow_up;
 use crate::run::event;
-use crate::run::lifecycle::{transition_run, transition_task};
+use crate::run::lifecycle::{transition_input, transition_run, try_transition_task};
 use crate::submit::queue;
 use crate::submit::{self, NewIds, NewTask};
 use provost_store::table::work::stored_message as message;
@@ -239,7 +239,7 @@ fn deliver_to_waiting_run(
     if approval::answer_text(tx, &run, &message.text(), "input")? {
         // The text is the answer. The run reads other parts at its next step boundary.
         if message.parts.iter().all(|part| part.as_text().is_some()) {
-            input_row::set_state(tx, row.id, InputState::Consumed)?;
+            transition_input(tx, &row, InputTransition::Answered)?;
         }
         return Ok(routed.receipt(&row, run.id, outcome));
     }
@@ -250,7 +250,7 @@ fn deliver_to_waiting_run(
     event::append_event(tx, &mut run, DurableEvent::InputReceived(received))?;
     run.save(tx)?;
     routed.task.waiting_for = None;
-    transition_task(tx, &mut routed.task, TaskTransition::InputDelivered)?;
+    let _applied = try_transition_task(tx, &mut routed.task, TaskTransition::InputDelivered)?;
     queue::refresh(tx, &run.namespace, &run.session_id)?;
     Ok(routed.receipt(&row, run.id, outcome))
 }

@@ -1,10 +1,10 @@
 //! Inputs at the end of their run.
 
 use provost_core::durable::{DurableEvent, RolledBack};
-use provost_core::lifecycle::InputState;
+use provost_core::lifecycle::InputTransition;
 use provost_core::recovery::OutcomeCode;
 use provost_store::Tx;
-use provost_store::table::work::input::{self, InputRow};
+use provost_store::table::work::input;
 use provost_store::table::work::run::RunRow;
 use provost_store::table::work::session;
 use provost_store::table::work::session_entry::{self, SessionMessageRow};
@@ -12,6 +12,7 @@ use provost_store::table::work::session_entry::{self, SessionMessageRow};
 use super::has_begun;
 use crate::error::EngineError;
 use crate::run::event;
+use crate::run::lifecycle::transition_input;
 
 /// Settles the inputs of a run that ends. Unanswered inputs stay for the next run, unless a rollback removes the run
 /// and its inputs from the session. The caller stores the row.
@@ -30,7 +31,7 @@ pub(crate) fn run_ended(
     if unread || cancelled {
         // A run that has not begun takes its first message with it. A cancellation of a run also cancels its inputs.
         for row in input::unconsumed(tx, run.id)? {
-            settle(tx, &row, InputState::Cancelled)?;
+            transition_input(tx, &row, InputTransition::RunCancelled)?;
         }
     }
     Ok(())
@@ -44,7 +45,7 @@ fn is_rolled_back(run: &RunRow) -> bool {
 /// Restores the session as it was before the run began.
 fn roll_back(tx: &mut Tx<'_>, run: &mut RunRow) -> Result<(), EngineError> {
     for row in input::unconsumed(tx, run.id)? {
-        settle(tx, &row, InputState::Superseded)?;
+        transition_input(tx, &row, InputTransition::RolledBack)?;
     }
     let (Some(base), Some(mut row)) =
         (run.base_revision, session::lock(tx, &run.namespace, &run.session_id)?)
@@ -67,9 +68,4 @@ fn roll_back(tx: &mut Tx<'_>, run: &mut RunRow) -> Result<(), EngineError> {
     row.save(tx)?;
     let rolled_back = RolledBack { left: retired, restored: restored as u64 };
     event::append_event(tx, run, DurableEvent::RolledBack(rolled_back))
-}
-
-/// Stores the state of an input.
-fn settle(tx: &mut Tx<'_>, row: &InputRow, state: InputState) -> Result<(), EngineError> {
-    Ok(input::set_state(tx, row.id, state)?)
 }

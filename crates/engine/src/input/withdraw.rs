@@ -15,6 +15,7 @@ use super::has_begun;
 use crate::error::EngineError;
 use crate::input::Inputs;
 use crate::run::end::{self, RunEnd};
+use crate::run::lifecycle::transition_input;
 
 impl Inputs<'_> {
     /// Withdraws an unread message. Fails if an attempt has received it. In that case cancel the run.
@@ -106,7 +107,7 @@ pub(super) fn discard_inputs(
 ) -> Result<Vec<InputRow>, EngineError> {
     let mut runs: Vec<RunId> = Vec::new();
     for row in rows {
-        set_input_state(tx, &row, event)?;
+        transition_input(tx, &row, event)?;
         if let Some(run) = row.run_id
             && !runs.contains(&run)
         {
@@ -123,7 +124,7 @@ pub(super) fn discard_inputs(
         let has_started = has_begun(&row) || row.state()?.is_terminal();
         if !has_started || except == Some(id) {
             for summary in pending {
-                set_input_state(tx, &summary, event)?;
+                transition_input(tx, &summary, event)?;
                 summaries.push(summary);
             }
         }
@@ -139,14 +140,4 @@ pub(super) fn discard_inputs(
         end::end_run(tx, &mut row, &RunEnd::with_code(code, detail))?;
     }
     Ok(summaries)
-}
-
-/// Applies a transition to an input and stores its state.
-fn set_input_state(
-    tx: &mut Tx<'_>,
-    row: &InputRow,
-    event: InputTransition,
-) -> Result<(), EngineError> {
-    let state = row.state.apply(event)?;
-    Ok(input::set_state(tx, row.id, state)?)
 }

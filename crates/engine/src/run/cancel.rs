@@ -12,7 +12,7 @@ use provost_store::{Locked, Tx, Wakeup};
 use crate::error::EngineError;
 use crate::run::end::{self, RunEnd};
 use crate::run::event;
-use crate::run::lifecycle::transition_task;
+use crate::run::lifecycle::try_transition_task;
 use crate::submit::lock_task;
 use crate::tasks::Tasks;
 use crate::{child, input};
@@ -63,7 +63,7 @@ fn cancel_task(
     child::cancel_descendants(tx, id)?;
     let mut task = lock_task(tx, namespace, id)?;
     if found == CancelResult::Ended {
-        transition_task(tx, &mut task, TaskTransition::Cancelled)?;
+        let _applied = try_transition_task(tx, &mut task, TaskTransition::Cancelled)?;
     }
     Ok(found)
 }

@@ -19,7 +19,7 @@ use crate::error::EngineError;
 use crate::journal::transaction::fenced_error;
 use crate::run::end::{self, RunEnd};
 use crate::run::event;
-use crate::run::lifecycle::{transition_run, transition_task};
+use crate::run::lifecycle::{transition_run, try_transition_task};
 use crate::submit::queue;
 use crate::worker::lease::Lease;
 use crate::{budget, child};
@@ -170,7 +170,7 @@ pub(crate) fn requeue(
 /// Shows the task of a requeued run as queued.
 pub(crate) fn requeue_task(tx: &mut Tx<'_>, row: &RunRow) -> Result<(), EngineError> {
     if let Some(mut task) = task::lock(tx, row.task_id)? {
-        transition_task(tx, &mut task, TaskTransition::Requeued)?;
+        let _applied = try_transition_task(tx, &mut task, TaskTransition::Requeued)?;
     }
     Ok(())
 }
@@ -239,7 +239,7 @@ pub(crate) fn park_for_operator(
     if let Some(mut task) = task::lock(tx, row.task_id)? {
         task.waiting_for = Some(WaitReason::Operator);
         task.save(tx)?;
-        transition_task(tx, &mut task, TaskTransition::WaitingForInput)?;
+        let _applied = try_transition_task(tx, &mut task, TaskTransition::WaitingForInput)?;
     }
     end::release_session(tx, row)?;
     queue::refresh(tx, &row.namespace, &row.session_id)

@@ -20,7 +20,7 @@ use provost_store::{Locked, Tx};
 use crate::child;
 use crate::error::EngineError;
 use crate::run::event;
-use crate::run::lifecycle::{transition_run, transition_task};
+use crate::run::lifecycle::{transition_run, try_transition_task};
 use crate::submit::execution_class;
 use crate::submit::queue;
 use crate::worker::lease::Lease;
@@ -169,7 +169,7 @@ fn claim_run(
     event::append_event(tx, &mut run, DurableEvent::AttemptStarted(started))?;
     run.save(tx)?;
     if let Some(task) = &mut task {
-        transition_task(tx, task, TaskTransition::Dispatched)?;
+        let _applied = try_transition_task(tx, task, TaskTransition::Dispatched)?;
     }
     Ok(lease)
 }

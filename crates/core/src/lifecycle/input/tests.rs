@@ -15,6 +15,17 @@ fn only_a_message_that_nobody_has_taken_can_leave_the_queue() {
     }
 }
 
+#[test]
+fn only_an_unanswered_message_changes() {
+    for &event in E::ALL {
+        let sources = S::sources(event);
+        assert!(!sources.is_empty() && sources.iter().all(|state| !state.is_terminal()), "{event}");
+    }
+    assert_eq!(S::sources(E::Claimed), [S::Pending]);
+    assert_eq!(S::sources(E::Consumed), [S::Claimed]);
+    assert_eq!(S::sources(E::Requeued), [S::Pending, S::Claimed]);
+}
+
 fn after(events: &[RunTransition]) -> RunState {
     events.iter().fold(RunState::ACCEPTED, |state, event| state.apply(*event).unwrap())
 }

@@ -17,6 +17,17 @@ fn requeue(after: Duration, restricted: bool) -> A {
 }
 
 #[test]
+fn a_step_with_an_outcome_never_changes() {
+    use StepTransition as E;
+    for &event in E::ALL {
+        assert!(S::sources(event).iter().all(|state| state.is_open()), "{event}");
+    }
+    assert_eq!(S::sources(E::Begun), [S::Planned, S::Started, S::Unknown]);
+    assert_eq!(S::sources(E::WorkerLost), [S::Started]);
+    assert_eq!(S::sources(E::Reset), [S::Started]);
+}
+
+#[test]
 fn the_table_of_lost_leases() {
     let now = Duration::ZERO;
     let rows: &[(&[InFlightStep], A)] = &[

@@ -88,7 +88,11 @@ fn the_words_of_events_and_inner_decisions() {
         "dispatched requeued input_delivered awaits_input fell_asleep finished failed cancelled \
          dropped reopened retried",
     );
-    check(InputTransition::ALL, "superseded cancelled");
+    check(
+        InputTransition::ALL,
+        "claimed consumed answered requeued superseded cancelled run_cancelled rolled_back",
+    );
+    check(StepTransition::ALL, "begun committed abandoned worker_lost reset");
     check(ApprovalTransition::ALL, "approve deny answer expire cancel");
     check(
         DeliveryTransition::ALL,

@@ -1,9 +1,12 @@
 //! Inputs: messages of users and programs to a task. Each is delivered once and in order.
 
-use provost_core::lifecycle::{InputKind, InputOutcome, InputState};
+use std::sync::LazyLock;
+
+use provost_core::lifecycle::{InputKind, InputOutcome, InputState, InputTransition};
 use provost_core::scheduling::InputMode;
 use provost_core::{InputId, MessageId, RunId, TaskId, Timestamp};
 
+use crate::transaction::change::Change;
 use crate::{StoreError, Tx, params};
 
 table! {
@@ -44,6 +47,11 @@ table! {
         /// Time of the last change.
         updated: Timestamp,
     }
+}
+
+/// The SQL of a transition of inputs.
+pub(super) fn change(transition: InputTransition) -> Change {
+    Change::new(transition.target(), &InputState::sources(transition))
 }
 
 /// Returns the input with this id. `None` if it does not exist.
@@ -116,11 +124,11 @@ pub fn claim_pending(tx: &mut Tx<'_>, run_id: RunId, epoch: u64) -> Result<(), S
 
 /// Claims the pending inputs of a run as its initial inputs.
 pub fn claim_first(tx: &mut Tx<'_>, run_id: RunId) -> Result<(), StoreError> {
-    tx.execute_fenced(
-        "UPDATE input SET state = 'claimed', updated = ?2 WHERE run_id = ?1 AND state = 'pending'",
-        params![run_id, tx.now()],
-    )
-    .map(drop)
+    static SQL: LazyLock<String> = LazyLock::new(|| {
+        let Change { set, from } = change(InputTransition::Claimed);
+        format!("UPDATE input SET {set}, updated = ?2 WHERE run_id = ?1 AND {from}")
+    });
+    tx.execute_fenced(&SQL, params![run_id, tx.now()]).map(drop)
 }
 
 /// Returns the initial inputs of a run, in order.
@@ -148,12 +156,13 @@ pub fn unconsumed(tx: &mut Tx<'_>, run_id: RunId) -> Result<Vec<InputRow>, Store
 
 /// Marks the initial inputs of a run that has ended as consumed.
 pub fn settle_first(tx: &mut Tx<'_>, run_id: RunId) -> Result<(), StoreError> {
-    tx.execute_fenced(
-        "UPDATE input SET state = 'consumed', updated = ?2
-          WHERE run_id = ?1 AND state = 'claimed' AND claimed_epoch IS NULL",
-        params![run_id, tx.now()],
-    )
-    .map(drop)
+    static SQL: LazyLock<String> = LazyLock::new(|| {
+        let Change { set, from } = change(InputTransition::Consumed);
+        format!(
+            "UPDATE input SET {set}, updated = ?2 WHERE run_id = ?1 AND {from} AND claimed_epoch IS NULL"
+        )
+    });
+    tx.execute_fenced(&SQL, params![run_id, tx.now()]).map(drop)
 }
 
 /// Sets the state of an input. The caller must have locked its task.
@@ -164,8 +173,13 @@ pub fn set_state(tx: &mut Tx<'_>, id: InputId, state: InputState) -> Result<(), 
 
 /// Makes an input pending again that an ended run left unconsumed. The caller must have locked its task.
 pub fn requeue(tx: &mut Tx<'_>, id: InputId, outcome: InputOutcome) -> Result<(), StoreError> {
-    let sql = "UPDATE input SET state = 'pending', outcome = ?2, claimed_epoch = NULL, updated = ?3 WHERE id = ?1";
-    tx.execute(sql, params![id, outcome, tx.now()]).map(drop)
+    static SQL: LazyLock<String> = LazyLock::new(|| {
+        let Change { set, from } = change(InputTransition::Requeued);
+        format!(
+            "UPDATE input SET {set}, outcome = ?2, claimed_epoch = NULL, updated = ?3 WHERE id = ?1 AND {from}"
+        )
+    });
+    tx.execute(&SQL, params![id, outcome, tx.now()]).map(drop)
 }
 
 /// Replaces the message of an input. The caller must have locked its task.

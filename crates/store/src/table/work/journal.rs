@@ -3,11 +3,13 @@
 
 use std::sync::LazyLock;
 
-use provost_core::lifecycle::StepKind;
+use provost_core::lifecycle::{InputTransition, StepKind, StepState, StepTransition};
 use provost_core::recovery::{EffectClass, EffectKey};
 use provost_core::{InputId, MessageId, RunId};
 
+use super::input;
 use super::session::SessionRef;
+use crate::transaction::change::Change;
 use crate::transaction::text::StoredText;
 use crate::transaction::value::number;
 use crate::{StoreError, ToColumn, Tx, Value, params};
@@ -86,17 +88,31 @@ pub struct BeginStep<'a> {
     pub again: bool,
 }
 
+/// The SQL of a transition of steps.
+fn change(transition: StepTransition) -> Change {
+    Change::new(transition.target(), &StepState::sources(transition))
+}
+
 /// Records that an effect is about to start. If the step was started before, counts another try.
 pub fn begin_step(tx: &mut Tx<'_>, begin: &BeginStep<'_>) -> Result<(), StoreError> {
-    const FIRST: &str = "INSERT INTO run_step (run_id, step, kind, state, effect_key, effect_class, input_hash, \
-        call_id, name, epoch, reserved_micros, started) \
-        VALUES (?1, ?2, ?3, 'started', ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)";
-    const AGAIN: &str = "INSERT INTO run_step (run_id, step, kind, state, effect_key, effect_class, input_hash, \
-        call_id, name, epoch, reserved_micros, started) \
-        VALUES (?1, ?2, ?3, 'started', ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11) \
-        ON CONFLICT (run_id, step) DO UPDATE SET state = 'started', epoch = excluded.epoch, \
-        tries = run_step.tries + 1, reserved_micros = excluded.reserved_micros, started = excluded.started";
-    let sql = if begin.again { AGAIN } else { FIRST };
+    static FIRST: LazyLock<String> = LazyLock::new(|| {
+        let state = StepTransition::Begun.target();
+        format!(
+            "INSERT INTO run_step (run_id, step, kind, state, effect_key, effect_class, input_hash, \
+             call_id, name, epoch, reserved_micros, started) \
+             VALUES (?1, ?2, ?3, '{state}', ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)"
+        )
+    });
+    static AGAIN: LazyLock<String> = LazyLock::new(|| {
+        let Change { set, from } = change(StepTransition::Begun);
+        format!(
+            "{} ON CONFLICT (run_id, step) DO UPDATE SET {set}, epoch = excluded.epoch, \
+             tries = run_step.tries + 1, reserved_micros = excluded.reserved_micros, started = excluded.started \
+             WHERE run_step.{from}",
+            *FIRST
+        )
+    });
+    let sql: &str = if begin.again { &AGAIN } else { &FIRST };
     let now = tx.now();
     let BeginStep { run, step, kind, epoch, effect_key, effect_class, .. } = *begin;
     let BeginStep { input_hash, call_id, name, reserved_micros, .. } = *begin;
@@ -115,8 +131,16 @@ pub fn begin_step(tx: &mut Tx<'_>, begin: &BeginStep<'_>) -> Result<(), StoreErr
             reserved_micros,
             now
         ],
-    )?;
-    Ok(())
+    )
+    .and_then(|changed| require_change(changed, run, step))
+}
+
+/// Returns an error if a step did not change, because it has an outcome already.
+fn require_change(changed: u64, run: RunId, step: u64) -> Result<(), StoreError> {
+    match changed {
+        0 => Err(StoreError::bug(format!("step {step} of {run} has an outcome already"))),
+        _ => Ok(()),
+    }
 }
 
 /// The outcome of a step: the result of an effect, or a fact that has no effect.
@@ -153,25 +177,32 @@ pub fn commit_step(tx: &mut Tx<'_>, commit: &CommitStep<'_>) -> Result<(), Store
     let CommitStep { call_id, name, message_id, body, saved, .. } = *commit;
     let (body, blob) = body.columns(tx)?;
     if begun {
-        let sql = "UPDATE run_step SET state = 'committed', epoch = ?3, fed = ?4, message_id = ?5, body = ?6, blob = ?7, \
-                   reserved_micros = 0, ended = ?8, saved = ?9 WHERE run_id = ?1 AND step = ?2";
+        static BEGUN: LazyLock<String> = LazyLock::new(|| {
+            let Change { set, from } = change(StepTransition::Committed);
+            format!(
+                "UPDATE run_step SET {set}, epoch = ?3, fed = ?4, message_id = ?5, body = ?6, blob = ?7, \
+                 reserved_micros = 0, ended = ?8, saved = ?9 WHERE run_id = ?1 AND step = ?2 AND {from}"
+            )
+        });
         let values = params![run, step, epoch, entry_no, message_id, body, blob, now, saved];
-        if tx.execute(sql, values)? == 1 {
+        if tx.execute(&BEGUN, values)? == 1 {
             return Ok(());
         }
     }
-    let sql = "INSERT INTO run_step (run_id, step, kind, state, epoch, fed, call_id, name, message_id, body, blob, \
-               started, ended, saved) VALUES (?1, ?2, ?3, 'committed', ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?11, ?12) \
-               ON CONFLICT (run_id, step) DO UPDATE SET state = 'committed', epoch = excluded.epoch, fed = excluded.fed, \
-               message_id = excluded.message_id, body = excluded.body, blob = excluded.blob, \
-               reserved_micros = 0, ended = excluded.ended, saved = excluded.saved";
-    tx.execute(
-        sql,
-        params![
-            run, step, kind, epoch, entry_no, call_id, name, message_id, body, blob, now, saved
-        ],
-    )?;
-    Ok(())
+    static SQL: LazyLock<String> = LazyLock::new(|| {
+        let state = StepTransition::Committed.target();
+        let Change { set, from } = change(StepTransition::Committed);
+        format!(
+            "INSERT INTO run_step (run_id, step, kind, state, epoch, fed, call_id, name, message_id, body, blob, \
+             started, ended, saved) VALUES (?1, ?2, ?3, '{state}', ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?11, ?12) \
+             ON CONFLICT (run_id, step) DO UPDATE SET {set}, epoch = excluded.epoch, fed = excluded.fed, \
+             message_id = excluded.message_id, body = excluded.body, blob = excluded.blob, \
+             reserved_micros = 0, ended = excluded.ended, saved = excluded.saved WHERE run_step.{from}"
+        )
+    });
+    let values =
+        params![run, step, kind, epoch, entry_no, call_id, name, message_id, body, blob, now, saved];
+    tx.execute(&SQL, values).and_then(|changed| require_change(changed, run, step))
 }
 
 /// An event to append.
@@ -250,18 +281,24 @@ pub fn claim_input(
     run: RunId,
     epoch: u64,
 ) -> Result<(), StoreError> {
-    let sql = "UPDATE input SET state = 'claimed', run_id = ?2, claimed_epoch = ?3, updated = ?4 \
-               WHERE id = ?1 AND state = 'pending'";
+    static SQL: LazyLock<String> = LazyLock::new(|| {
+        let Change { set, from } = input::change(InputTransition::Claimed);
+        format!(
+            "UPDATE input SET {set}, run_id = ?2, claimed_epoch = ?3, updated = ?4 WHERE id = ?1 AND {from}"
+        )
+    });
     let now = tx.now();
-    tx.execute_fenced(sql, params![input, run, epoch, now]).map(drop)
+    tx.execute_fenced(&SQL, params![input, run, epoch, now]).map(drop)
 }
 
 /// Marks the claimed inputs of a run as consumed, after the model has answered them.
 pub fn consume_inputs(tx: &mut Tx<'_>, run: RunId) -> Result<(), StoreError> {
-    let sql =
-        "UPDATE input SET state = 'consumed', updated = ?2 WHERE run_id = ?1 AND state = 'claimed'";
+    static SQL: LazyLock<String> = LazyLock::new(|| {
+        let Change { set, from } = input::change(InputTransition::Consumed);
+        format!("UPDATE input SET {set}, updated = ?2 WHERE run_id = ?1 AND {from}")
+    });
     let now = tx.now();
-    tx.execute_fenced(sql, params![run, now]).map(drop)
+    tx.execute_fenced(&SQL, params![run, now]).map(drop)
 }
 
 /// Returns the current epoch of a run; `None` if the run does not exist.
@@ -279,26 +316,37 @@ pub fn next_entry_no(tx: &mut Tx<'_>, run: RunId) -> Result<u64, StoreError> {
 
 /// Marks all steps without an outcome as failed, because their run has ended. None of them is before `open_from`.
 pub fn fail_open_steps(tx: &mut Tx<'_>, run: RunId, open_from: u64) -> Result<(), StoreError> {
-    let sql = "UPDATE run_step SET state = 'failed', ended = ?3 \
-               WHERE run_id = ?1 AND step >= ?2 AND state IN ('planned', 'started', 'unknown')";
+    static SQL: LazyLock<String> = LazyLock::new(|| {
+        let Change { set, from } = change(StepTransition::Abandoned);
+        format!("UPDATE run_step SET {set}, ended = ?3 WHERE run_id = ?1 AND step >= ?2 AND {from}")
+    });
     let now = tx.now();
-    tx.execute(sql, params![run, open_from, now]).map(drop)
+    tx.execute(&SQL, params![run, open_from, now]).map(drop)
 }
 
 /// Marks the started steps of a lost worker as unknown, because their outcome is not known.
 pub fn mark_open_steps_unknown(tx: &mut Tx<'_>, run: RunId) -> Result<(), StoreError> {
-    let sql = "UPDATE run_step SET state = 'unknown' WHERE run_id = ?1 AND state = 'started' \
-               AND step >= (SELECT open_from FROM run WHERE id = ?1)";
-    tx.execute(sql, params![run]).map(drop)
+    static SQL: LazyLock<String> = LazyLock::new(|| {
+        let Change { set, from } = change(StepTransition::WorkerLost);
+        format!(
+            "UPDATE run_step SET {set} WHERE run_id = ?1 AND {from} \
+             AND step >= (SELECT open_from FROM run WHERE id = ?1)"
+        )
+    });
+    tx.execute(&SQL, params![run]).map(drop)
 }
 
 /// Resets a started call that requested an approval before it had any effect. The call starts again after the
 /// decision.
 pub fn reset_step(tx: &mut Tx<'_>, run: RunId, call_id: &str) -> Result<(), StoreError> {
-    let sql = "UPDATE run_step SET state = 'planned' \
-               WHERE run_id = ?1 AND call_id = ?2 AND state = 'started' \
-               AND step >= (SELECT open_from FROM run WHERE id = ?1)";
-    tx.execute(sql, params![run, call_id]).map(drop)
+    static SQL: LazyLock<String> = LazyLock::new(|| {
+        let Change { set, from } = change(StepTransition::Reset);
+        format!(
+            "UPDATE run_step SET {set} WHERE run_id = ?1 AND call_id = ?2 AND {from} \
+             AND step >= (SELECT open_from FROM run WHERE id = ?1)"
+        )
+    });
+    tx.execute(&SQL, params![run, call_id]).map(drop)
 }
 
 /// Returns the first step of a call that has no outcome. `None` if there is none.
