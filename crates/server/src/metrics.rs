@@ -150,7 +150,11 @@ fn open_gauge(registry: &Registry, name: &str, help: &str) -> Result<IntGauge, p
 /// Returns all metrics as text.
 pub(crate) async fn render(app: &App) -> Result<String, Problem> {
     let metrics = app.metrics();
-    let snapshot = metrics.snapshots.read(app.engine()).await.map_err(error::from_engine)?;
+    let snapshot = metrics
+        .snapshots
+        .read(app.engine())
+        .await
+        .map_err(|error| error::from_engine(error.into()))?;
     let mut families = metrics.registry.gather();
     families.extend(snapshot.families());
     families.extend(process_families(app));

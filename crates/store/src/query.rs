@@ -4,6 +4,7 @@
 //! caller's transaction. Every read of a tenant's rows takes the namespace and returns no rows of other namespaces.
 
 pub mod approval;
+pub mod audit;
 pub mod deferred_run;
 pub mod delivery;
 mod error;
@@ -22,6 +23,7 @@ pub mod shared_state;
 pub mod step;
 pub mod task;
 pub mod task_log;
+pub mod usage;
 
 pub use error::QueryError;
 pub use page::Page;

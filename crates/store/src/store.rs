@@ -16,6 +16,7 @@ use crate::sqlite::reader_pool::{self, ReaderPool};
 use crate::sqlite::write_queue::{WritePriority, WriteQueue, write_queue};
 use crate::sqlite::writer::Writer;
 use crate::stats::{CommittedChanges, Counters, StoreStats};
+use crate::table::state::meta;
 use crate::{Schema, StoreError, Tx};
 
 /// An open database. Clones share it.
@@ -118,6 +119,12 @@ impl Store {
         E: From<StoreError> + Send + 'static,
     {
         self.enqueue(job, WritePriority::Deferred)
+    }
+
+    /// Checks that the database is writable: commits a change of one row, before all queued jobs of normal priority.
+    /// A full disk or a read-only file system fails the check.
+    pub fn probe_write(&self) -> WriteHandle<(), StoreError> {
+        self.write_high_priority(meta::probe_write)
     }
 
     /// Commits the [deferred](Self::write_deferred) jobs as soon as possible.

@@ -483,3 +483,19 @@ fn a_comparison_of_a_state_with_a_text_is_found() {
     texts.visit_file(&syn::parse_file(code).unwrap());
     assert_eq!(texts.found, ["state", "status", "phase"]);
 }
+
+#[test]
+fn the_server_opens_no_transactions() {
+    let packages = packages();
+    let server = packages.iter().find(|package| package.name == "provost-server").unwrap();
+    let mut problems = Vec::new();
+    for file in rust_files(&server.source) {
+        let text: String = std::fs::read_to_string(&file).unwrap().split_whitespace().collect();
+        for name in ["provost_store::Tx", ".store().read(", ".store().write"] {
+            if text.contains(name) {
+                problems.push(format!("{} names {name}", shown(&file)));
+            }
+        }
+    }
+    assert_none(&problems, "transactions in the server; add a function to `provost_store::query`");
+}

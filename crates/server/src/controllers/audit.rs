@@ -3,8 +3,8 @@
 use axum::Json;
 use axum::extract::State;
 use provost_api::{AuditQuery, AuditRecord, DateTime, Page, Problem};
-use provost_engine::EngineError;
-use provost_store::table::governance::audit::{self, AuditFilter, AuditRow};
+use provost_store::query;
+use provost_store::table::governance::audit::{AuditFilter, AuditRow};
 
 use crate::app::App;
 use crate::convert;
@@ -23,12 +23,7 @@ pub(crate) async fn list(
         outcome: params.outcome,
         before: convert::page::cursor(params.cursor.as_deref())?,
     };
-    let namespace = auth.namespace;
-    let read = app
-        .engine()
-        .store()
-        .read(move |tx| Ok::<_, EngineError>(audit::list(tx, namespace.as_str(), &filter, limit)?));
-    let rows = read.await?;
+    let rows = query::audit::list(app.engine().store(), &auth.namespace, filter, limit).await?;
     Ok(Json(convert::page::from_rows(rows, limit, record, |record| record.id.to_string())?))
 }
 

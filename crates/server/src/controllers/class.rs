@@ -3,11 +3,8 @@
 use axum::Json;
 use axum::extract::State;
 use provost_api::{ConcurrencyLimit, ExecutionClass, Page, PageQuery};
-use provost_core::lifecycle::RequestError;
 use provost_core::scheduling::ExecutionClassKey;
-use provost_engine::EngineError;
 use provost_store::query;
-use provost_store::table::scheduling::execution_class;
 
 use crate::app::App;
 use crate::convert;
@@ -38,10 +35,6 @@ pub(crate) async fn set_concurrency_limit(
 ) -> ApiResult<Json<ExecutionClass>> {
     let engine = app.engine();
     engine.classes().set_target(&auth.namespace, &key, target.limit).await?;
-    let namespace = auth.namespace;
-    let read = engine.store().read(move |tx| {
-        let row = execution_class::find(tx, namespace.as_str(), key.as_str())?;
-        row.ok_or_else(|| EngineError::from(RequestError::not_found("class", &key)))
-    });
-    Ok(Json(convert::class::view(read.await?)?))
+    let row = query::execution_class::get(engine.store(), &auth.namespace, &key).await?;
+    Ok(Json(convert::class::view(row)?))
 }

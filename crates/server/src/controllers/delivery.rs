@@ -4,10 +4,8 @@ use axum::Json;
 use axum::extract::State;
 use provost_api::{Delivery, DeliveryQuery, Page};
 use provost_core::DeliveryId;
-use provost_core::lifecycle::RequestError;
-use provost_engine::EngineError;
 use provost_store::query;
-use provost_store::table::outbound::delivery::{self, DeliveryFilter};
+use provost_store::table::outbound::delivery::DeliveryFilter;
 
 use crate::app::App;
 use crate::convert;
@@ -35,12 +33,8 @@ pub(crate) async fn get(
     auth: Auth<Read>,
     ApiPath(id): ApiPath<DeliveryId>,
 ) -> ApiResult<Json<Delivery>> {
-    let namespace = auth.namespace;
-    let found = app.engine().store().read(move |tx| {
-        let row = delivery::find(tx, namespace.as_str(), id)?;
-        row.ok_or_else(|| EngineError::Request(RequestError::not_found("delivery", id)))
-    });
-    Ok(Json(convert::delivery::view(found.await?)?))
+    let row = query::delivery::get(app.engine().store(), &auth.namespace, id).await?;
+    Ok(Json(convert::delivery::view(row)?))
 }
 
 pub(crate) async fn retry(

@@ -4,9 +4,8 @@ use axum::Json;
 use axum::extract::State;
 use provost_api::{InputReceipt, NewInput, Page, PageQuery, PendingInput};
 use provost_core::{InputId, RunId, TaskId};
-use provost_engine::{EngineError, InputRequest, InputTarget};
+use provost_engine::{InputRequest, InputTarget};
 use provost_store::query;
-use provost_store::table::work::input;
 
 use crate::app::App;
 use crate::convert;
@@ -59,11 +58,8 @@ pub(crate) async fn delete(
     ApiPath(id): ApiPath<InputId>,
 ) -> ApiResult<NoContent> {
     let engine = app.engine();
-    let namespace = auth.namespace.to_string();
-    let read =
-        engine.store().read(move |tx| Ok::<_, EngineError>(input::find(tx, &namespace, id)?));
-    let found = read.await?;
-    if found.is_none_or(|row| row.run_id != Some(run)) {
+    let assigned = query::input::run_of(engine.store(), &auth.namespace, id).await?;
+    if assigned != Some(run) {
         let detail = format!("{run} has no input `{id}`: check the ids and the namespace");
         return Err(error::not_found(detail).into());
     }

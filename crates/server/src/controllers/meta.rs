@@ -4,7 +4,6 @@ use axum::Json;
 use axum::extract::State;
 use provost_api::{HealthCheck, HealthReport, Identity, Problem, Version};
 use provost_core::ErrorKind;
-use provost_engine::EngineError;
 use provost_store::SCHEMA_VERSION;
 use provost_store::query;
 use schemars::JsonSchema;
@@ -78,10 +77,10 @@ fn check(name: &str, ok: bool, detail: impl Into<String>) -> HealthCheck {
     HealthCheck { name: name.to_owned(), ok, detail: detail.into() }
 }
 
-/// Checks that the database is writable: sends an empty job to the writer, which waits only for the commit in progress.
+/// Checks that the database is writable: commits a change, which waits only for the commit in progress.
 async fn check_database_write(app: &App) -> HealthCheck {
     let limit = std::time::Duration::from_secs(5);
-    let write = app.engine().store().write_high_priority(|_| Ok::<_, EngineError>(()));
+    let write = app.engine().store().probe_write();
     match tokio::time::timeout(limit, write).await {
         Ok(Ok(())) => check("database_writable", true, "yes"),
         Ok(Err(error)) => check("database_writable", false, error.code()),
@@ -91,8 +90,7 @@ async fn check_database_write(app: &App) -> HealthCheck {
 
 /// Checks that the database is readable and reports its state. A server without a worker is ready, because it accepts work.
 async fn check_database_read(app: &App) -> Vec<HealthCheck> {
-    let vital = app.engine().store().read(|tx| Ok::<_, EngineError>(query::metrics::health(tx)?));
-    match vital.await {
+    match query::metrics::health(app.engine().store()).await {
         Ok(vital) => vec![
             check("database_readable", true, "yes"),
             check("migrations", true, format!("the schema has version {SCHEMA_VERSION}")),

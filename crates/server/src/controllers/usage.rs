@@ -3,8 +3,8 @@
 use axum::Json;
 use axum::extract::State;
 use provost_api::{DateTime, Page, PageQuery, Problem, UsageRecord};
-use provost_engine::EngineError;
-use provost_store::table::governance::usage_record::{self, UsageRecordRow};
+use provost_store::query;
+use provost_store::table::governance::usage_record::UsageRecordRow;
 
 use crate::app::App;
 use crate::convert;
@@ -18,11 +18,7 @@ pub(crate) async fn list(
 ) -> ApiResult<Json<Page<UsageRecord>>> {
     let limit = limit(params.limit)?;
     let before = convert::page::cursor(params.cursor.as_deref())?;
-    let namespace = auth.namespace;
-    let read = app.engine().store().read(move |tx| {
-        Ok::<_, EngineError>(usage_record::list(tx, namespace.as_str(), before, limit)?)
-    });
-    let rows = read.await?;
+    let rows = query::usage::list(app.engine().store(), &auth.namespace, before, limit).await?;
     Ok(Json(convert::page::from_rows(rows, limit, record, |record| record.id.to_string())?))
 }
 

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use prometheus::proto::MetricFamily;
 use provost_core::Timestamp;
-use provost_engine::{Engine, EngineError};
+use provost_engine::Engine;
+use provost_store::query::QueryError;
 use provost_store::query::metrics::{self, Backlog, ClassMetrics, QueueMetrics};
 use tokio::sync::Mutex;
 use tokio::time::Instant;
@@ -33,14 +34,13 @@ pub(super) struct SnapshotCache {
 
 impl SnapshotCache {
     /// Returns the cached snapshot, or a new one if it has expired.
-    pub(super) async fn read(&self, engine: &Engine) -> Result<Arc<Snapshot>, EngineError> {
+    pub(super) async fn read(&self, engine: &Engine) -> Result<Arc<Snapshot>, QueryError> {
         let mut last = self.last.lock().await;
         if let Some(snapshot) = last.as_ref().filter(|snapshot| Instant::now() < snapshot.until) {
             return Ok(Arc::clone(snapshot));
         }
         let started = Instant::now();
-        let read = engine.store().read(|tx| Ok::<_, EngineError>(metrics::collect(tx)?));
-        let census = read.await?;
+        let census = metrics::read(engine.store()).await?;
         let read_time = started.elapsed();
         let until = Instant::now() + TTL_MIN.max(read_time * TTL_FACTOR);
         let snapshot = Arc::new(Snapshot { census, until });

@@ -10,6 +10,20 @@ use crate::query::page::{PAGE_MAX, Page};
 use crate::table::outbound::delivery::{self, DeliveryFilter, DeliveryRow};
 use crate::table::work::run;
 
+/// Returns a delivery. Fails if the namespace has none with this id.
+pub async fn get(
+    store: &Store,
+    namespace: &Namespace,
+    id: DeliveryId,
+) -> Result<DeliveryRow, QueryError> {
+    let namespace = namespace.clone();
+    let read = store.read(move |tx| {
+        let row = delivery::find(tx, namespace.as_str(), id)?;
+        row.ok_or_else(|| QueryError::not_found("delivery", id))
+    });
+    read.await
+}
+
 /// Returns the deliveries of a run, oldest first. Fails if the run does not exist.
 pub async fn of_run(
     store: &Store,

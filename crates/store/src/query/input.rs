@@ -86,6 +86,17 @@ pub async fn pending(
     store.read(move |tx| pending_of(tx, &namespace, target)).await
 }
 
+/// Returns the run that an input is assigned to; `None` if the input does not exist or no run has it.
+pub async fn run_of(
+    store: &Store,
+    namespace: &Namespace,
+    id: InputId,
+) -> Result<Option<RunId>, QueryError> {
+    let namespace = namespace.clone();
+    let read = store.read(move |tx| Ok::<_, QueryError>(input::find(tx, namespace.as_str(), id)?));
+    Ok(read.await?.and_then(|row| row.run_id))
+}
+
 /// Returns the queue position of a run; `None` if it is not queued.
 pub async fn queue_position(
     store: &Store,

@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use provost_core::Timestamp;
 
+use crate::query::QueryError;
 use crate::table::work::run_event;
-use crate::{StoreError, Tx, params};
+use crate::{Store, StoreError, Tx, params};
 
 /// Maximum number of reported classes. The classes with the longest queues come first.
 const CLASSES_MAX: u64 = 200;
@@ -76,12 +77,20 @@ pub struct HealthProbe {
 }
 
 /// Returns the values of the health check.
-pub fn health(tx: &mut Tx<'_>) -> Result<HealthProbe, StoreError> {
-    Ok(HealthProbe { last_pos: run_event::last_pos(tx)?, workers: workers(tx)? })
+pub async fn health(store: &Store) -> Result<HealthProbe, QueryError> {
+    let read = store.read(|tx| {
+        let last_pos = run_event::last_pos(tx)?;
+        Ok::<_, QueryError>(HealthProbe { last_pos, workers: workers(tx)? })
+    });
+    read.await
 }
 
 /// Counts the open rows.
-pub fn collect(tx: &mut Tx<'_>) -> Result<QueueMetrics, StoreError> {
+pub async fn read(store: &Store) -> Result<QueueMetrics, QueryError> {
+    store.read(|tx| Ok::<_, QueryError>(collect(tx)?)).await
+}
+
+fn collect(tx: &mut Tx<'_>) -> Result<QueueMetrics, StoreError> {
     let at = tx.now();
     let states = "SELECT state, count(*) FROM";
     // The condition repeats that of the partial index, so that the database uses it.

@@ -41,6 +41,16 @@ fn number(tx: &mut Tx<'_>, key: &str) -> Result<u64, StoreError> {
         .map_err(|error| StoreError::Corrupt { detail: format!("the {key} is `{value}`: {error}") })
 }
 
+/// Records the time of a write check, so that the check changes a row.
+pub(crate) fn probe_write(tx: &mut Tx<'_>) -> Result<(), StoreError> {
+    tx.execute_fenced(
+        "INSERT INTO meta (key, value) VALUES ('write_probe', ?1)
+         ON CONFLICT (key) DO UPDATE SET value = excluded.value",
+        params![tx.now().as_millis().to_string()],
+    )
+    .map(drop)
+}
+
 /// Returns the epoch at which new runs of this generation start. It is above every epoch of earlier generations.
 pub fn epoch_floor(tx: &mut Tx<'_>) -> Result<u64, StoreError> {
     Ok(generation(tx)?.saturating_mul(EPOCHS_PER_GENERATION))

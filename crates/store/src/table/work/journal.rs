@@ -200,8 +200,9 @@ pub fn commit_step(tx: &mut Tx<'_>, commit: &CommitStep<'_>) -> Result<(), Store
              reserved_micros = 0, ended = excluded.ended, saved = excluded.saved WHERE run_step.{from}"
         )
     });
-    let values =
-        params![run, step, kind, epoch, entry_no, call_id, name, message_id, body, blob, now, saved];
+    let values = params![
+        run, step, kind, epoch, entry_no, call_id, name, message_id, body, blob, now, saved
+    ];
     tx.execute(&SQL, values).and_then(|changed| require_change(changed, run, step))
 }
 
