@@ -41,7 +41,7 @@ pub(crate) enum PatternId {
 
 /// A pattern in the linked list of its key.
 #[derive(Debug, Clone, Copy)]
-struct IndexEntry {
+struct PatternEntry {
     pattern: PatternId,
     next: u32,
     tail: Tail,
@@ -72,7 +72,7 @@ pub(crate) struct PatternIndex {
     slots: Vec<Slot>,
     slot_shift: u32,
     keys: usize,
-    entries: Vec<IndexEntry>,
+    entries: Vec<PatternEntry>,
     secrets: Vec<Arc<EncodedSecret>>,
 }
 
@@ -235,7 +235,7 @@ impl PatternIndex {
         if slot.first == NONE {
             self.keys += 1;
         }
-        self.entries.push(IndexEntry { pattern, next: slot.first, tail });
+        self.entries.push(PatternEntry { pattern, next: slot.first, tail });
         *slot = Slot { key, first: number, count: slot.count + 1 };
         let bit = hash(key) >> self.filter_shift;
         self.filter[(bit >> 6) as usize] |= 1 << (bit & 63);

@@ -178,7 +178,7 @@ fn store(
         task_id: run.task_id,
         run_id: run.id,
         step,
-        kind: kind,
+        kind,
         plan_hash: plan_hash(&plan),
         plan: plan.to_string(),
         request: serde_json::to_string(request)?,

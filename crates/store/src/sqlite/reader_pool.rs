@@ -10,7 +10,7 @@ use crate::options::{FaultInjector, FaultPoint, StoreOptions, ThreadMode};
 use crate::sqlite::job::catch_panic;
 use crate::sqlite::{self, ConnectionRole, Sqlite};
 use crate::stats::Counters;
-use crate::transaction::tx::Attempt;
+use crate::transaction::tx::TxAttempt;
 use crate::{StoreError, Tx};
 
 /// A pool of read connections, opened on first use.
@@ -74,7 +74,7 @@ impl ReaderPool {
             None => sqlite::connect(&self.options, ConnectionRole::Reader)?,
         };
         db.begin_read()?;
-        let mut attempt = Attempt::new(&self.options.env);
+        let mut attempt = TxAttempt::new(&self.options.env);
         let outcome = catch_panic(|| job(&mut Tx::new(&mut db, &mut attempt)));
         // A connection that cannot end its transaction is not reused.
         if db.rollback().is_ok() && !self.permits.is_closed() {

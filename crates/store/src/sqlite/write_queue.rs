@@ -31,13 +31,13 @@ pub(crate) enum WritePriority {
 
 /// An entry of a channel.
 enum Entry {
-    WriteJob(QueuedJob),
+    WriteJob(QueuedWrite),
     /// Ends the wait of the deferred jobs before it.
     Flush,
 }
 
 /// A job, and since when it waits.
-struct QueuedJob {
+struct QueuedWrite {
     job: Box<dyn WriteJob>,
     since: Instant,
     is_deferred: bool,
@@ -80,7 +80,7 @@ impl WriteQueue {
         };
         let sender = if priority == WritePriority::High { high } else { normal };
         let is_deferred = priority == WritePriority::Deferred;
-        let entry = Entry::WriteJob(QueuedJob { job, since: Instant::now(), is_deferred });
+        let entry = Entry::WriteJob(QueuedWrite { job, since: Instant::now(), is_deferred });
         let Err(refused) = sender.try_send(entry) else { return };
         let error = match refused.is_full() {
             true => StoreError::Busy { detail: format!("{} changes wait", sender.len()) },
@@ -141,7 +141,7 @@ impl WriteReceiver {
                 recv(deadline) -> _ => return,
             };
             match received {
-                Ok(Entry::WriteJob(QueuedJob { job, since, is_deferred: true })) => {
+                Ok(Entry::WriteJob(QueuedWrite { job, since, is_deferred: true })) => {
                     if group.is_empty() {
                         deadline = at(since + DEFERRED_MAX);
                     }
@@ -159,7 +159,7 @@ impl WriteReceiver {
     pub(crate) fn fail_expired(&mut self, max_wait: Duration, error: &StoreError) {
         for channel in [&self.high, &self.normal] {
             while let Ok(entry) = channel.try_recv() {
-                let Entry::WriteJob(QueuedJob { job, since, .. }) = entry else { continue };
+                let Entry::WriteJob(QueuedWrite { job, since, .. }) = entry else { continue };
                 if since.elapsed() < max_wait {
                     self.carried_over.push(job);
                     break;

@@ -15,7 +15,7 @@ use crate::sqlite::Sqlite;
 use crate::sqlite::job::{JobResult, WriteJob};
 use crate::sqlite::write_queue::WriteReceiver;
 use crate::stats::{ChangeCounts, Counters};
-use crate::transaction::tx::Attempt;
+use crate::transaction::tx::TxAttempt;
 use crate::{StoreError, Tx, Wakeup};
 
 /// Maximum number of jobs in one commit. Bounds how long the first of them waits.
@@ -88,7 +88,7 @@ impl Writer {
             group.jobs.push(job);
             return saved;
         }
-        let mut attempt = Attempt::new(&self.env);
+        let mut attempt = TxAttempt::new(&self.env);
         if self.check_transactions {
             attempt = self.rehearse(&mut *job, attempt)?;
         }
@@ -113,7 +113,11 @@ impl Writer {
 
     /// Executes the first, checked attempt of a job and rolls it back. Returns the attempt that must repeat the same
     /// changes.
-    fn rehearse(&self, job: &mut dyn WriteJob, attempt: Attempt) -> Result<Attempt, StoreError> {
+    fn rehearse(
+        &self,
+        job: &mut dyn WriteJob,
+        attempt: TxAttempt,
+    ) -> Result<TxAttempt, StoreError> {
         let mut attempt = attempt.checked();
         job.run(&mut Tx::new(&mut &self.db, &mut attempt));
         if let Some(error) = self.db.lost_transaction() {

@@ -30,7 +30,7 @@ pub trait SqlExecutor {
 }
 
 /// State of one attempt of a transaction function: its time, ids, wake-ups and check.
-pub(crate) struct Attempt {
+pub(crate) struct TxAttempt {
     now: Timestamp,
     ids: DrawnIds,
     /// Wake-ups to send after the commit.
@@ -41,7 +41,7 @@ pub(crate) struct Attempt {
     check: Option<Check>,
 }
 
-impl Attempt {
+impl TxAttempt {
     /// Creates the first attempt of a job.
     pub(crate) fn new(env: &Env) -> Self {
         Self {
@@ -75,12 +75,12 @@ impl Attempt {
 /// An open transaction.
 pub struct Tx<'a> {
     sql: &'a mut dyn SqlExecutor,
-    attempt: &'a mut Attempt,
+    attempt: &'a mut TxAttempt,
 }
 
 impl<'a> Tx<'a> {
     /// Creates a transaction of one attempt of a job.
-    pub(crate) fn new(sql: &'a mut dyn SqlExecutor, attempt: &'a mut Attempt) -> Self {
+    pub(crate) fn new(sql: &'a mut dyn SqlExecutor, attempt: &'a mut TxAttempt) -> Self {
         Self { sql, attempt }
     }
 

@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 
 use crate::sqlite::{self, ConnectionRole, Sqlite};
 use crate::table::state::blob::{self, BlobRow};
-use crate::transaction::tx::{Attempt, SqlExecutor};
+use crate::transaction::tx::{SqlExecutor, TxAttempt};
 use crate::{Store, StoreError, StoreOptions, Tx, params};
 
 /// Maximum number of findings of one kind in a report.
@@ -147,7 +147,7 @@ fn check_all(db: &mut Sqlite, options: &StoreOptions) -> Result<Vec<CheckFailure
         // Queries over a corrupt file return results that cannot be trusted.
         return Ok(failures);
     }
-    let mut attempt = Attempt::new(&options.env);
+    let mut attempt = TxAttempt::new(&options.env);
     let mut tx = Tx::new(db, &mut attempt);
     failures.extend(check_rows(&mut tx)?);
     failures.extend(check_blobs(&mut tx)?);

@@ -12,7 +12,7 @@ use super::copy;
 use crate::sqlite::lock::DatabaseLock;
 use crate::sqlite::{self, DatabaseIdentity, SCHEMA_VERSION, Sqlite};
 use crate::table::state::meta;
-use crate::transaction::tx::Attempt;
+use crate::transaction::tx::TxAttempt;
 use crate::{StoreError, StoreOptions, Tx};
 
 /// Options of a restore.
@@ -89,7 +89,7 @@ fn check_source(source: &mut Sqlite, from: &Path) -> Result<u32, StoreError> {
 fn start_generation(draft: &Path, env: &Env) -> Result<u64, StoreError> {
     let mut db = sqlite::prepare(&StoreOptions { env: env.clone(), ..StoreOptions::new(draft) })?;
     db.begin_write()?;
-    let started = meta::next_generation(&mut Tx::new(&mut db, &mut Attempt::new(env)))
+    let started = meta::next_generation(&mut Tx::new(&mut db, &mut TxAttempt::new(env)))
         .and_then(|generation| db.commit().map(|()| generation));
     if started.is_err() {
         db.rollback()?;

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use super::copy;
 use crate::sqlite::{self, ConnectionRole, Sqlite};
 use crate::table::state::meta;
-use crate::transaction::tx::Attempt;
+use crate::transaction::tx::TxAttempt;
 use crate::{Store, StoreError, StoreOptions, Tx, params};
 
 /// Size and versions of a database.
@@ -64,7 +64,7 @@ fn size(options: &StoreOptions) -> Result<DatabaseSize, StoreError> {
     let page_bytes = number(&mut db, "PRAGMA page_size")?;
     let free_pages = number(&mut db, "PRAGMA freelist_count")?;
     let schema_version = number(&mut db, "PRAGMA user_version")?;
-    let mut attempt = Attempt::new(&options.env);
+    let mut attempt = TxAttempt::new(&options.env);
     let mut tx = Tx::new(&mut db, &mut attempt);
     let log = std::fs::metadata(copy::with_suffix(&options.path, "-wal"));
     Ok(DatabaseSize {

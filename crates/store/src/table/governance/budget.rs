@@ -15,9 +15,9 @@ table! {
         scope: BudgetScope,
         /// Spending limit, in millionths of the currency.
         cap_micros: i64,
-        /// PageLimit spent in the current period, in millionths.
+        /// Amount spent in the current period, in millionths.
         spent_micros: i64,
-        /// PageLimit reserved for calls in flight, in millionths.
+        /// Amount reserved for calls in flight, in millionths.
         reserved_micros: i64,
         /// Currency of the amounts.
         currency: Currency,

@@ -82,7 +82,7 @@ pub struct BeginStep<'a> {
     pub call_id: Option<&'a str>,
     /// Name of the tool or model.
     pub name: Option<&'a str>,
-    /// PageLimit reserved in the budgets, in millionths.
+    /// Amount reserved in the budgets, in millionths.
     pub reserved_micros: i64,
     /// True if the step may have been started before.
     pub again: bool,

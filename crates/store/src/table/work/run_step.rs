@@ -41,7 +41,7 @@ table! {
         body: Option<String>,
         /// Hash of the blob with the journal entry, if it is large.
         blob: Option<String>,
-        /// PageLimit reserved in the budgets, in millionths.
+        /// Amount reserved in the budgets, in millionths.
         reserved_micros: i64,
         /// Time of the start.
         started: Timestamp,
