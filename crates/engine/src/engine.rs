@@ -33,6 +33,7 @@ use crate::options::{EngineDeps, EngineOptions};
 use crate::outbound::delivery::Deliveries;
 use crate::outbound::delivery::DeliveryAdapter;
 use crate::outbound::webhook::Webhooks;
+use crate::records::Records;
 use crate::run::Runs;
 use crate::run::cancel::{self, CancelResult};
 use crate::sessions::Sessions;
@@ -177,6 +178,11 @@ impl Engine {
     /// Returns the commands for API tokens.
     pub fn tokens(&self) -> Tokens<'_> {
         Tokens { engine: self }
+    }
+
+    /// Returns the sink for audit and usage records.
+    pub fn records(&self) -> Records {
+        Records::new(self.inner.store.clone())
     }
 
     /// Returns the commands that do the maintenance work of a worker on demand.

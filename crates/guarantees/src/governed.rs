@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use provost_agent::AgentBuilder;
 use provost_core::Env;
-use provost_host::{ModuleDirs, Records, ToolRegistry, ToolRegistryOptions};
+use provost_engine::Records;
+use provost_host::{ModuleDirs, ToolRegistry, ToolRegistryOptions};
 use provost_net::NetPolicy;
 use provost_redact::Redactor;
 use provost_resource::{ManifestPolicy, ResourceSet};
@@ -55,7 +56,7 @@ impl GovernedTools {
         };
         let registry = ToolRegistry::open(Arc::clone(&declared), options).await;
         let registry = registry.map_err(|error| error.to_string())?;
-        let records = Arc::new(Records::new(store.clone(), Env::system()));
+        let records = Arc::new(Records::new(store.clone()));
         let guard_services = GuardServices {
             policies: Some(Arc::new(ManifestPolicy::new(declared))),
             redact: Some(Arc::new(redactor)),

@@ -2,13 +2,12 @@
 //!
 //! An [`AgentFactory`] turns a stored agent into a runnable one. It takes its model from [`Models`](model::Models), and
 //! its tools and their oversight from a [`ToolProvider`](tool::ToolProvider). A [`ToolRegistry`] builds the tools of
-//! [`ResourceSet`](provost_resource::ResourceSet), with their runtimes, credentials and connections. [`Records`] writes
-//! audit and metering events to the database.
+//! [`ResourceSet`](provost_resource::ResourceSet), with their runtimes, credentials and connections.
+//! [`Records`](provost_engine::Records) writes their audit and usage records to the database.
 
 pub mod agent;
 mod error;
 pub mod model;
-mod records;
 mod registry;
 mod sandbox;
 pub mod tool;
@@ -16,7 +15,6 @@ mod wasm;
 
 pub use agent::AgentFactory;
 pub use error::HostError;
-pub use records::Records;
 pub use registry::{ToolRegistry, ToolRegistryOptions};
 pub use wasm::{HAS_WASM, ModuleDirs, examine_modules};
 

@@ -167,11 +167,11 @@ mod tests {
 
     use provost_core::contract::ToolErrorCode;
     use provost_core::resource::ProcessLimits;
+    use provost_engine::Records;
     use provost_sandbox::RootfsSource;
     use provost_tool_runtime::SandboxRequest;
 
     use super::*;
-    use crate::Records;
 
     const COUNT: &str = "kind: Tool\nmetadata: {name: count}\nspec: {type: cli, effect: pure, cli: {command: wc}}\n";
 
@@ -225,7 +225,7 @@ mod tests {
     async fn every_attempt_to_reach_somebody_is_in_the_records_of_its_namespace() {
         let dir = tempfile::tempdir().unwrap();
         let store = Store::open(StoreOptions::for_test(dir.path())).unwrap();
-        let records = Arc::new(Records::new(store.clone(), Env::system()));
+        let records = Arc::new(Records::new(store.clone()));
         let log = log(Some(records), Env::system());
         let decisions = [EgressDecision::Allowed, EgressDecision::Refused, EgressDecision::Failed];
         for decision in decisions {

@@ -2,6 +2,7 @@ use std::fs;
 use std::sync::Arc;
 
 use provost_core::Env;
+use provost_engine::Records;
 use provost_net::NetPolicy;
 use provost_redact::Redactor;
 use provost_resource::ResourceSet;
@@ -116,7 +117,7 @@ async fn programs_start_only_if_the_operator_allows_them_and_secrets_must_be_the
 async fn records_are_in_the_database_when_the_sink_says_so() {
     let dir = tempfile::tempdir().unwrap();
     let store = Store::open(StoreOptions::for_test(dir.path())).unwrap();
-    let records = Records::new(store.clone(), Env::system());
+    let records = Records::new(store.clone());
     let run: provost_core::RunId = Env::system().id();
     let event = |outcome| AuditRecord {
         timestamp: Env::system().now(),

@@ -11,9 +11,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use provost_builtin::read_output;
+use provost_core::ErrorKind;
 use provost_core::id::name::Namespace;
 use provost_core::resource::AgentSpec;
-use provost_core::{Env, ErrorKind};
+use provost_engine::Records;
 use provost_mcp::McpToolset;
 use provost_net::{NetPolicy, Url};
 use provost_redact::Redactor;
@@ -33,7 +34,6 @@ use self::shell::LazySandboxes;
 pub use self::shell::{Shell, ShellHost};
 
 use crate::error::HostError;
-use crate::records::Records;
 use crate::registry::ToolRegistry;
 
 /// Directory of complete outputs in the data directory, and its subdirectory that agents can read.
@@ -115,7 +115,7 @@ impl ToolProvider {
     /// Loads the manifests and builds their tools. Returns an error if a manifest is invalid.
     pub async fn open(config: &ToolConfig, deps: ToolDeps<'_>) -> Result<Self, HostError> {
         let artifacts = deps.dir.join(ARTIFACTS);
-        let records = Arc::new(Records::new(deps.store.clone(), Env::system()));
+        let records = Arc::new(Records::new(deps.store.clone()));
         let mut provider = Self {
             declared: None,
             oversight: GuardServices {

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use parking_lot::RwLock;
 use provost_core::{Env, ErrorKind};
+use provost_engine::Records;
 use provost_redact::Redactor;
 use provost_resource::{Change, ManifestError, ManifestPolicy, ResourceSet};
 use provost_sandbox::{ContainerOptions, Launcher};
@@ -17,7 +18,6 @@ use provost_workspace::conversation::ConversationWorkspaces;
 
 use super::{ToolConfig, ToolDeps, ToolNetwork, secrets};
 use crate::error::HostError;
-use crate::records::Records;
 use crate::registry::{ToolRegistry, ToolRegistryOptions};
 use crate::wasm::ModuleDirs;
 
@@ -67,7 +67,7 @@ impl ToolRegistryConfig {
             commands: config.commands.clone(),
             secrets: secrets(config, deps).await?,
             redactor: deps.redactor.clone(),
-            audit: Arc::new(Records::new(deps.store.clone(), Env::system())),
+            audit: Arc::new(Records::new(deps.store.clone())),
             container: config.container.clone(),
             workspaces,
         })
