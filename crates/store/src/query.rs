@@ -5,7 +5,6 @@
 
 pub mod approval;
 pub mod audit;
-pub mod deferred_run;
 pub mod delivery;
 mod error;
 pub mod event_log;

@@ -17,7 +17,6 @@ use provost_core::id::name::{Namespace, RunSession, SessionName};
 use provost_core::lifecycle::RequestError;
 use provost_core::recovery::{ChildIds, EffectKey, child_ids_of_call};
 use provost_store::Tx;
-use provost_store::query::deferred_run;
 use provost_store::table::governance::agent;
 use provost_store::table::work::run::{self, ChildRunRow, RunRow};
 use serde::{Deserialize, Serialize};
@@ -35,7 +34,6 @@ use crate::submit::{
     self, ClassAssignment, NewIds, NewTask, ParentRun, SiblingPosition, TaskAgent,
 };
 use crate::worker::lease::Lease;
-use provost_store::table::work::run_state::DEFERRED;
 
 /// Prefix of the labels of children that may outlive their call.
 const LABEL_PREFIX: &str = "task-";
@@ -325,7 +323,7 @@ impl SpawnBatch {
     fn free_slots(&self, tx: &mut Tx<'_>) -> Result<usize, EngineError> {
         let Some(concurrency) = self.concurrency else { return Ok(usize::MAX) };
         // If a child is deferred, no slot is free.
-        if deferred_run::next(tx, self.lease.run, self.step, DEFERRED)?.is_some() {
+        if run::next_deferred_child(tx, self.lease.run, self.step)?.is_some() {
             return Ok(0);
         }
         let running = run::live_of_step(tx, self.lease.run, self.step)?;
@@ -430,7 +428,7 @@ pub(super) fn start_next_deferred_child(
         // The ended child had not started, so it frees no slot.
         return Ok(());
     }
-    match deferred_run::next(tx, parent, step, DEFERRED)? {
+    match run::next_deferred_child(tx, parent, step)? {
         Some(next) => queue::release_deferred(tx, ended, next),
         None => Ok(()),
     }

@@ -15,8 +15,8 @@ use crate::{FromRow, Locked, Row, StoreError, Tx, params};
 
 pub use claim::{
     ahead_in_class, ahead_in_session, any_ready, clear_ready, expired_leases, first_due,
-    first_waiting, has_rank, leased_by, next_claimable, ready_of_session, renew, session_owner,
-    sessions_with_wrong_ready_flag, set_ready, still_leased, without_timer,
+    first_waiting, has_rank, leased_by, next_claimable, next_deferred_child, ready_of_session,
+    renew, session_owner, sessions_with_wrong_ready_flag, set_ready, still_leased, without_timer,
 };
 pub use list::{
     ChildRunRow, RunFilter, child, children, is_known, is_live, last_of_task, list, live_children,

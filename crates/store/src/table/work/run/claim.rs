@@ -4,6 +4,7 @@ use provost_core::scheduling::TimerKind;
 use provost_core::{RunId, Timestamp, WorkerId};
 
 use super::RunRow;
+use crate::table::work::run_state::DEFERRED;
 use crate::table::work::session::{self, SessionRef};
 use crate::{StoreError, ToColumn, Tx, params};
 
@@ -224,4 +225,16 @@ pub fn ready_of_session(
           LIMIT 1",
         params![session.namespace, session.id, pool, build, tx.now()],
     )
+}
+
+/// Returns the next deferred child of a step, which waits until a sibling of its call ends. `None` if there is none.
+pub fn next_deferred_child(
+    tx: &mut Tx<'_>,
+    parent: RunId,
+    step: u64,
+) -> Result<Option<RunId>, StoreError> {
+    let sql = "SELECT id FROM run
+                WHERE parent_run_id = ?1 AND parent_step = ?2 AND phase = 'queued' AND not_before = ?3
+                ORDER BY rank, id LIMIT 1";
+    tx.fetch_optional(sql, params![parent, step, DEFERRED])
 }
