@@ -9,7 +9,6 @@ use provost_store::query::event_log::LogPage;
 use provost_store::query::{self, QueryError, event_log};
 
 use super::encode::CursorKind;
-use crate::convert;
 use crate::error;
 use crate::live::Topic;
 use crate::response::ApiResult;
