@@ -159,7 +159,7 @@ fn breaker(system: &SystemFacts, facts: &RunFacts) -> Option<ExplanationBuilder>
     let last = failures.last().map(|at| timestamp(system.now, *at));
     Some(
         ExplanationBuilder::new(Cause::ClassBreaker, sentence)
-            .with_evidence("health of the class", &class.health)
+            .with_evidence("health of the class", class.health)
             .with_evidence("next try", timestamp(system.now, until))
             .with_evidence_opt("last failure", last)
             .with_related(&class.key),
