@@ -152,7 +152,7 @@ fn encoding(kind: WireKind, wire: &dyn WireFormat, rounds: usize, table: &mut Ta
     let info = ModelInfo::unknown("bench", "m");
     let rules = wire.message_rules();
     let write = |request: ChatRequest| -> Result<Vec<u8>, ModelError> {
-        let (request, _) = normalize::request(request, &rules);
+        let (request, _) = normalize::normalize_request(request, &rules);
         wire.encode(&request, &info)
     };
     let body: Value = serde_json::from_slice(&write(request.clone())?)?;

@@ -32,11 +32,11 @@ use crate::team::TeamState;
 /// It is immutable and shared. All changing state belongs to a run, so many runs can use one agent at the same time.
 /// `O` is the output type of its runs.
 pub struct Agent<O = String> {
-    pub(crate) core: Arc<AgentDefinition>,
+    pub(crate) definition: Arc<AgentDefinition>,
     pub(crate) decode: fn(&str) -> Result<O, String>,
 }
 
-/// The part of a definition that all runs of an agent share.
+/// The fields of an agent, which all its runs share.
 #[derive(Clone)]
 pub(crate) struct AgentDefinition {
     /// The definition from which this one was derived. Kept, because its agents may refer to it without owning it.
@@ -75,42 +75,43 @@ impl Agent {
 }
 
 impl<O: Send + 'static> Agent<O> {
-    /// The agent's name.
+    /// Returns the agent's name.
     pub fn name(&self) -> &str {
-        &self.core.name
+        &self.definition.name
     }
 
-    /// The agent's model.
+    /// Returns the agent's model.
     pub fn model(&self) -> &Arc<dyn ChatModel> {
-        &self.core.model
+        &self.definition.model
     }
 
-    /// The agent's fixed tools, without those of its toolsets.
+    /// Returns the fixed tools of the agent, without the tools of its toolsets.
     pub fn tools(&self) -> &[Arc<dyn Tool>] {
-        &self.core.tools
+        &self.definition.tools
     }
 
     /// Returns the same agent with another model, for tests and for comparing models.
     #[must_use]
     pub fn with_model(&self, model: impl ChatModel) -> Self {
-        let core = AgentDefinition { model: Arc::new(model), ..self.core.derive(&self.core) };
-        Self { core: Arc::new(core), decode: self.decode }
+        let definition =
+            AgentDefinition { model: Arc::new(model), ..self.definition.derive(&self.definition) };
+        Self { definition: Arc::new(definition), decode: self.decode }
     }
 
-    /// Returns the initial state of the team that this agent leads, or `None` if it leads none. For engines that
-    /// store runs themselves.
+    /// Returns the initial state of the team that this agent leads, for engines that store runs themselves. `None` if
+    /// it leads none.
     pub fn initial_team_state(&self) -> Option<TeamState> {
-        let team = self.core.family.team.as_ref()?;
+        let team = self.definition.family.team.as_ref()?;
         Some(TeamState::new(team.name.as_str(), team.max_size))
     }
 
-    /// Resolves the agent at a path below this one, with the hooks and the guard that it has there. For engines that
-    /// store child runs themselves.
+    /// Returns the agent at a path below this one, with the hooks and the guard that it has there, for engines that
+    /// store child runs themselves. The error names the agent, tool or template that is missing.
     ///
     /// An error names the agent, tool or template that is missing.
     pub fn resolve_path(&self, place: &[AgentPathSegment]) -> Result<Agent, String> {
-        let core = self.core.resolve_with_hooks(place)?;
-        Ok(Agent { core, decode: |text| Ok(text.to_owned()) })
+        let definition = self.definition.resolve_with_hooks(place)?;
+        Ok(Agent { definition, decode: |text| Ok(text.to_owned()) })
     }
 
     /// Prepares a run for a message. Await the builder, stream it, or call [`outcome`](RunBuilder::outcome).
@@ -150,13 +151,14 @@ impl<O: Send + 'static> Agent<O> {
 
 impl<O> Clone for Agent<O> {
     fn clone(&self) -> Self {
-        Self { core: Arc::clone(&self.core), decode: self.decode }
+        Self { definition: Arc::clone(&self.definition), decode: self.decode }
     }
 }
 
 impl<O> fmt::Debug for Agent<O> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names: Vec<&str> = self.core.tools.iter().map(|tool| tool.spec().name()).collect();
-        f.debug_struct("Agent").field("name", &self.core.name).field("tools", &names).finish()
+        let names: Vec<&str> =
+            self.definition.tools.iter().map(|tool| tool.spec().name()).collect();
+        f.debug_struct("Agent").field("name", &self.definition.name).field("tools", &names).finish()
     }
 }

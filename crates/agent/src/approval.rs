@@ -26,7 +26,7 @@ pub enum ApprovalMode {
 }
 
 impl ApprovalMode {
-    /// Calls an async function for each approval. If the function fails, the call is denied.
+    /// Creates a mode that calls an async function for each approval. If the function fails, the call is denied.
     pub fn callback<F, Fut>(provider: F) -> Self
     where
         F: Fn(ApprovalRequest) -> Fut + Send + Sync + 'static,

@@ -21,6 +21,7 @@ pub(crate) struct UsageBudget {
     used: Mutex<Used>,
 }
 
+/// Usage so far, and the usage at the last extension of the limits.
 #[derive(Debug, Default)]
 struct Used {
     all: UsageTotals,
@@ -36,18 +37,18 @@ impl UsageBudget {
         Self { parent: above, limits, token_cap: AtomicU64::new(UNBOUND), used: Mutex::default() }
     }
 
-    /// Adds one model call to this budget and those of all ancestors.
+    /// Adds one model call to this budget and the budgets of all ancestors.
     pub(crate) fn add(&self, usage: Usage, cost: Option<Money>) {
         self.add_all(&UsageTotals::from_call(usage, cost));
     }
 
-    /// Restores the usage of a resumed run in this budget and those of all ancestors.
+    /// Restores the usage of a resumed run in this budget and the budgets of all ancestors.
     pub(crate) fn restore(&self, all: &UsageTotals, before: UsageTotals) {
         self.add_all(all);
         self.lock().before = before;
     }
 
-    /// Grants the full limits again.
+    /// Grants the full limits again: the usage so far no longer counts towards them.
     pub(crate) fn extend(&self) {
         let mut used = self.lock();
         used.before = used.all.clone();
@@ -58,7 +59,7 @@ impl UsageBudget {
         self.token_cap.fetch_min(tokens, Ordering::AcqRel);
     }
 
-    /// Returns the policy's token cap if it is exceeded.
+    /// Returns the token limit of the policy if it is used up. `None` if it is not, or the policy sets none.
     pub(crate) fn exceeded_token_cap(&self) -> Option<LimitReached> {
         let allowed = self.token_cap.load(Ordering::Acquire);
         if allowed == UNBOUND {
@@ -67,6 +68,7 @@ impl UsageBudget {
         self.lock().all.exceeded(&Limits::unlimited().total_tokens(allowed))
     }
 
+    /// Adds usage to this budget and the budgets of all ancestors.
     fn add_all(&self, more: &UsageTotals) {
         let mut budget = Some(self);
         while let Some(this) = budget {
@@ -75,7 +77,7 @@ impl UsageBudget {
         }
     }
 
-    /// Returns the first exceeded limit of an ancestor.
+    /// Returns the first exceeded limit of an ancestor, the nearest first. `None` if all have usage left.
     pub(crate) fn exhausted_parent(&self) -> Option<LimitReached> {
         let mut budget = self.parent.as_deref();
         while let Some(this) = budget {
@@ -87,11 +89,12 @@ impl UsageBudget {
         None
     }
 
-    /// The total usage.
+    /// Returns the total usage.
     pub(crate) fn used(&self) -> UsageTotals {
         self.lock().all.clone()
     }
 
+    /// Returns the first limit of this budget that is exceeded. `None` if none is.
     fn exceeded_limit(&self) -> Option<LimitReached> {
         let used = self.lock();
         let since = used.all.saturating_sub(&used.before);

@@ -90,8 +90,8 @@ impl fmt::Debug for ContextConfig {
     }
 }
 
-/// Returns the initial context of a run: the stored conversation from its last summary on, repaired, and the number
-/// of repairs. With `brings_results`, calls at the very end are valid without results, because the run's input
+/// Returns the initial context of a run: the stored conversation from its last summary on, repaired, and the number of
+/// repairs. If `brings_results` is true, calls at the very end stay without results, because the input of the run
 /// contains them.
 pub fn load_context(stored: &[Arc<Message>], brings_results: bool) -> (Vec<Arc<Message>>, usize) {
     let mut active = since_last_summary(stored).to_vec();
@@ -104,7 +104,7 @@ pub fn load_context(stored: &[Arc<Message>], brings_results: bool) -> (Vec<Arc<M
     (messages, repairs)
 }
 
-/// The input of a strategy.
+/// Conversation and token budget for a strategy.
 #[derive(Debug, Clone, Copy)]
 pub struct CompactionInput<'a> {
     /// The conversation that would be sent, without system messages.
@@ -125,19 +125,19 @@ impl CompactionInput<'_> {
         self.tokens.iter().fold(self.fixed_tokens, |sum, tokens| sum.saturating_add(*tokens))
     }
 
-    /// True if the request is within the budget.
+    /// Returns true if the request is within the budget.
     pub fn fits(&self) -> bool {
         self.total() <= self.budget
     }
 
-    /// The size that a strategy compacts to: below the budget, so that the next turns need no compaction and the
-    /// provider's prompt cache stays valid.
+    /// Returns the size to which a strategy compacts: below the budget, so that the next turns need no compaction and
+    /// the provider's prompt cache stays valid.
     fn target(&self) -> u64 {
         self.budget - self.budget / 5
     }
 }
 
-/// The result of a strategy.
+/// Compacted conversation with the usage of the strategy's model calls.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct CompactionResult {
     /// The new context.
@@ -154,7 +154,7 @@ pub struct CompactionResult {
 }
 
 impl CompactionResult {
-    /// A result that replaces the context and changes nothing else.
+    /// Creates a result that replaces the context and changes nothing else.
     pub fn messages(messages: impl Into<Vec<Arc<Message>>>) -> Self {
         Self { messages: messages.into(), ..Self::default() }
     }
@@ -179,7 +179,7 @@ pub enum ContextError {
 }
 
 impl ContextError {
-    /// The category of the error.
+    /// Returns the category of the error.
     pub fn kind(&self) -> ErrorKind {
         match self {
             Self::TooLarge { .. } => ErrorKind::Exhausted,
@@ -190,7 +190,7 @@ impl ContextError {
 
 /// A strategy that compacts a conversation.
 pub trait ContextStrategy: Send + Sync + 'static {
-    /// Name of the strategy in events and messages.
+    /// Returns the name of the strategy in events and messages.
     fn name(&self) -> &str;
 
     /// Compacts the conversation to its budget, or as far as possible.
@@ -209,7 +209,7 @@ pub trait ContextStrategy: Send + Sync + 'static {
     }
 }
 
-/// The part of a stored conversation that is sent to a model: everything from the last summary on.
+/// Returns the part of a stored conversation that is sent to a model: the messages from the last summary on, or all.
 pub fn since_last_summary(messages: &[Arc<Message>]) -> &[Arc<Message>] {
     let start = messages.iter().rposition(|message| message.role == Role::Summary);
     &messages[start.unwrap_or(0)..]

@@ -9,11 +9,11 @@ use tokio_util::sync::CancellationToken;
 
 use crate::watched::Watched;
 
-/// A request that a live run rejected.
+/// Error of a request to a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum RunHandleError {
-    /// The run has ended.
-    #[error("the run is over")]
+    /// The run has ended, was cancelled or accepts no more messages.
+    #[error("the run has ended")]
     RunEnded,
     /// The run does not wait for this approval.
     #[error("the run does not wait for this decision")]
@@ -53,7 +53,7 @@ impl From<Vec<ContentPart>> for UserInput {
 }
 
 impl UserInput {
-    /// The text of all parts.
+    /// Returns the text of all parts, without separators.
     pub fn text(&self) -> String {
         self.0.iter().filter_map(ContentPart::as_text).collect()
     }
@@ -71,39 +71,42 @@ impl RunHandle {
         Self { run_id, control }
     }
 
-    /// The id of the run.
+    /// Returns the id of the run.
     pub fn run_id(&self) -> RunId {
         self.run_id
     }
 
-    /// Adds a message that the model receives before its next call.
+    /// Adds a message that the model receives before its next call. Returns an error if the run accepts no more
+    /// messages or too many wait.
     pub fn steer(&self, input: impl Into<UserInput>) -> Result<(), RunHandleError> {
-        self.control.put(input.into(), |inbox| &mut inbox.steer)
+        self.control.enqueue(input.into(), |state| &mut state.steer)
     }
 
-    /// Adds a message that the model receives once it has finished its current work.
+    /// Adds a message that the model receives once it has finished its current work. Returns an error if the run
+    /// accepts no more messages or too many wait.
     pub fn follow_up(&self, input: impl Into<UserInput>) -> Result<(), RunHandleError> {
-        self.control.put(input.into(), |inbox| &mut inbox.follow_up)
+        self.control.enqueue(input.into(), |state| &mut state.follow_up)
     }
 
     /// Pauses the run at its next safe point: between model calls and tool rounds.
     pub fn pause(&self) {
-        self.control.inbox.update(|inbox| inbox.paused = true);
+        self.control.state.update(|state| state.paused = true);
     }
 
     /// Resumes a paused run.
     pub fn resume(&self) {
-        self.control.inbox.update(|inbox| inbox.paused = false);
+        self.control.state.update(|state| state.paused = false);
     }
 
-    /// Decides an approval that the run waits for. Later decisions about the same approval are ignored.
+    /// Decides an approval that the run waits for. A later decision about the same approval is ignored. Returns an
+    /// error if the run has ended or does not wait for the approval.
     pub fn decide(&self, id: ApprovalId, decision: ApprovalDecision) -> Result<(), RunHandleError> {
-        self.control.inbox.update(|inbox| {
+        self.control.state.update(|state| {
             // A run that accepts no more messages may still wait for children that need an approval.
-            if inbox.over {
+            if state.ended {
                 return Err(RunHandleError::RunEnded);
             }
-            let answer = inbox.questions.get_mut(&id).ok_or(RunHandleError::NoSuchApproval)?;
+            let answer = state.approvals.get_mut(&id).ok_or(RunHandleError::NoSuchApproval)?;
             answer.get_or_insert(decision);
             Ok(())
         })
@@ -115,24 +118,25 @@ impl RunHandle {
     }
 }
 
-/// The driver's side of a [`RunHandle`].
+/// The driver's side of a [`RunHandle`]: messages, approvals, pause and cancellation.
 #[derive(Default)]
 pub(crate) struct RunControl {
-    inbox: Watched<InputQueues>,
+    state: Watched<ControlState>,
     pub(crate) cancel: CancellationToken,
 }
 
+/// State that the handles and the driver of a run share.
 #[derive(Default)]
-struct InputQueues {
+struct ControlState {
     steer: VecDeque<UserInput>,
     follow_up: VecDeque<UserInput>,
     /// Requested approvals and their first decisions.
-    questions: HashMap<ApprovalId, Option<ApprovalDecision>>,
+    approvals: HashMap<ApprovalId, Option<ApprovalDecision>>,
     paused: bool,
     /// No more messages are accepted.
     closed: bool,
-    /// The run has ended, and its events have no reader.
-    over: bool,
+    /// The run has ended. Approvals are no longer decided.
+    ended: bool,
 }
 
 impl RunControl {
@@ -140,17 +144,18 @@ impl RunControl {
         Self { cancel, ..Self::default() }
     }
 
-    fn put(
+    /// Adds a message to a queue. Returns an error if the run accepts no more messages or the queue is full.
+    fn enqueue(
         &self,
         input: UserInput,
-        queue: impl FnOnce(&mut InputQueues) -> &mut VecDeque<UserInput>,
+        queue: impl FnOnce(&mut ControlState) -> &mut VecDeque<UserInput>,
     ) -> Result<(), RunHandleError> {
-        let mut inbox = self.inbox.lock();
+        let mut state = self.state.lock();
         // A cancelled run does not respond to messages.
-        if inbox.closed || self.cancel.is_cancelled() {
+        if state.closed || self.cancel.is_cancelled() {
             return Err(RunHandleError::RunEnded);
         }
-        let queue = queue(&mut inbox);
+        let queue = queue(&mut state);
         if queue.len() >= RUN_MESSAGES_PENDING_MAX {
             return Err(RunHandleError::QueueFull);
         }
@@ -158,50 +163,52 @@ impl RunControl {
         Ok(())
     }
 
-    /// Takes the next message for the next model call.
+    /// Removes and returns the next message for the next model call. `None` if there is none.
     pub(crate) fn take_steering(&self) -> Option<UserInput> {
-        self.inbox.lock().steer.pop_front()
+        self.state.lock().steer.pop_front()
     }
 
-    /// Takes the next message for after the run's own end: late steering messages first, then follow-ups, one at a
-    /// time. If there is none, the queue closes, so that no message is accepted and then lost.
+    /// Removes and returns the next message for a run that has finished its work: steering messages first, then
+    /// follow-ups. `None` if there is none; the run then accepts no more messages.
     pub(crate) fn take_follow_up_or_close(&self) -> Option<UserInput> {
-        let mut inbox = self.inbox.lock();
-        let next = inbox.steer.pop_front().or_else(|| inbox.follow_up.pop_front());
-        inbox.closed = next.is_none();
+        let mut state = self.state.lock();
+        let next = state.steer.pop_front().or_else(|| state.follow_up.pop_front());
+        state.closed = next.is_none();
         next
     }
 
-    /// Closes the queue. Returns the number of accepted messages that get no response.
+    /// Ends the control: rejects further messages and denies open approvals. Returns the number of accepted messages
+    /// that get no response.
     pub(crate) fn close(&self) -> usize {
-        self.inbox.update(|inbox| {
-            inbox.closed = true;
-            inbox.over = true;
-            inbox.steer.len() + inbox.follow_up.len()
+        self.state.update(|state| {
+            state.closed = true;
+            state.ended = true;
+            state.steer.len() + state.follow_up.len()
         })
     }
 
+    /// Returns true if the run is paused, or pauses at its next safe point.
     pub(crate) fn is_paused(&self) -> bool {
-        self.inbox.lock().paused
+        self.state.lock().paused
     }
 
-    /// Waits while the run is paused.
-    pub(crate) async fn unpaused(&self) {
-        self.inbox.wait(|inbox| (!inbox.paused).then_some(())).await;
+    /// Waits while the run is paused. Returns at once if it is not paused.
+    pub(crate) async fn wait_until_unpaused(&self) {
+        self.state.wait(|state| (!state.paused).then_some(())).await;
     }
 
-    /// Registers an approval. Must be called before the request is emitted.
+    /// Registers an approval, so that it can be decided. Must be called before the request is emitted.
     pub(crate) fn expect_decision(&self, id: ApprovalId) {
-        self.inbox.lock().questions.insert(id, None);
+        self.state.lock().approvals.insert(id, None);
     }
 
-    /// Waits for the decision about an approval. If the run ends first, the result is a denial.
+    /// Waits for the decision about an approval. If the run ends first, returns a denial.
     pub(crate) async fn decision(&self, id: ApprovalId) -> ApprovalDecision {
-        let unasked = || ApprovalDecision::Deny { reason: "no approver was left".to_owned() };
-        let answer = |inbox: &mut InputQueues| {
-            let answer = inbox.questions.get(&id).cloned().flatten();
-            answer.or_else(|| inbox.over.then(unasked))
+        let no_approver = || ApprovalDecision::Deny { reason: "no approver was left".to_owned() };
+        let answer = |state: &mut ControlState| {
+            let answer = state.approvals.get(&id).cloned().flatten();
+            answer.or_else(|| state.ended.then(no_approver))
         };
-        self.inbox.wait(answer).await
+        self.state.wait(answer).await
     }
 }

@@ -5,16 +5,17 @@
 
 mod ask;
 mod authorize;
-mod bounds;
 mod cancel;
 mod children;
 mod compaction;
 mod effects;
+/// Ends the run: waits for the team, stops the children, lets hooks change the summary, and returns the result.
 mod finish;
 mod handoff;
 mod journal;
 mod model_call;
 mod offered_tools;
+mod policy_limits;
 mod session;
 mod setup;
 mod shared_state;
@@ -44,7 +45,7 @@ use crate::budget::UsageBudget;
 use crate::control::{RunControl, UserInput};
 use crate::driver::cancel::run_until;
 use crate::driver::compaction::ContextTokens;
-use crate::driver::finish::{empty_summary, summary_of, terminal_event};
+use crate::driver::finish::{empty_summary, outcome_summary, terminal_event};
 use crate::driver::offered_tools::OfferedTools;
 use crate::driver::start::{Started, start};
 use crate::error::Error;
@@ -54,13 +55,13 @@ use crate::run::{ApplyResult, JournalEntry, Run, Step};
 use crate::run_builder::{ContextPreview, RunOptions, RunSource};
 use crate::stream::{EventBuffer, EventReader};
 
-/// The inputs of a run before it starts.
+/// The source, the options and the services of a run before it starts.
 pub(crate) struct PreparedRun {
-    pub(crate) core: Arc<AgentDefinition>,
+    pub(crate) definition: Arc<AgentDefinition>,
     pub(crate) run_id: RunId,
     pub(crate) source: RunSource,
     pub(crate) options: RunOptions,
-    pub(crate) queue: Arc<EventBuffer>,
+    pub(crate) events: Arc<EventBuffer>,
     /// `None` if the events are discarded or sent to the parent run.
     pub(crate) reader: Option<EventReader>,
     pub(crate) control: Arc<RunControl>,
@@ -68,15 +69,15 @@ pub(crate) struct PreparedRun {
 }
 
 /// Drives a run until it ends. Emits exactly one terminal event and, if the run started, calls `after_run` exactly
-/// once.
+/// once. A panic becomes an error.
 pub(crate) async fn drive(prepared: Box<PreparedRun>) -> Result<RunOutcome, Error> {
     let span = crate::driver::telemetry::invoke_agent(&prepared);
     async move {
-        let (source, cx) = setup::split(prepared);
+        let (source, cx) = setup::into_source_and_context(prepared);
         let input = source.input_text();
         let outcome = AssertUnwindSafe(run_to_outcome(&cx, source, &input)).catch_unwind().await;
         let outcome = outcome.unwrap_or_else(|panic| Err(Error::Bug(panic_text(&*panic))));
-        let mut outcome = outcome.and_then(|outcome| cx.check_answer(outcome));
+        let mut outcome = outcome.and_then(|outcome| cx.check_output(outcome));
         // Releases everything that the run started, whatever its outcome.
         cx.close_descendants().await;
         cx.close_team(&outcome).await;
@@ -85,11 +86,11 @@ pub(crate) async fn drive(prepared: Box<PreparedRun>) -> Result<RunOutcome, Erro
             let message = format!(
                 "the run ended before {unanswered} message(s) could be answered: say them again"
             );
-            cx.queue.emit(EventKind::Warning { message });
+            cx.events.emit(EventKind::Warning { message });
         }
         let error = outcome.as_ref().err().map(Error::info);
         let summary = match &outcome {
-            Ok(outcome) if !cx.hooks.is_empty() => summary_of(outcome),
+            Ok(outcome) if !cx.hooks.is_empty() => outcome_summary(outcome),
             _ => None,
         };
         let duration = cx.env.now().since(cx.started_at);
@@ -97,14 +98,14 @@ pub(crate) async fn drive(prepared: Box<PreparedRun>) -> Result<RunOutcome, Erro
             RunEnd { input: &input, summary: summary.as_ref(), error: error.as_ref(), duration };
         if AssertUnwindSafe(cx.hooks.after_run(&end)).catch_unwind().await.is_err() {
             let message = "a hook panicked after the run".to_owned();
-            cx.queue.emit(EventKind::Warning { message });
+            cx.events.emit(EventKind::Warning { message });
         }
         crate::driver::telemetry::close_run(&outcome);
         if let Ok(RunOutcome::Suspended(suspended)) = &mut outcome {
             // The terminal event takes one number; a resumed run continues with the number after it.
-            suspended.next_seq = cx.queue.next_seq() + 1;
+            suspended.next_seq = cx.events.next_seq() + 1;
         }
-        cx.queue.emit_with(|| terminal_event(&outcome));
+        cx.events.emit_with(|| terminal_event(&outcome));
         outcome
     }
     .instrument(span)
@@ -116,7 +117,7 @@ pub(crate) async fn preview(
     prepared: Box<PreparedRun>,
     commit: bool,
 ) -> Result<ContextPreview, Error> {
-    let (source, cx) = setup::split(prepared);
+    let (source, cx) = setup::into_source_and_context(prepared);
     let base = cx.load_shared(&source).await?;
     let mut driver = setup::open::open(&cx, source, base).await?;
     if commit {
@@ -125,15 +126,16 @@ pub(crate) async fn preview(
     Ok(ContextPreview { system: driver.system.clone(), messages: driver.run.context().to_vec() })
 }
 
+/// Calls the first hooks, starts the run and drives it to its outcome.
 async fn run_to_outcome(
     cx: &Arc<DriverContext>,
     source: RunSource,
     input: &str,
 ) -> Result<RunOutcome, Error> {
-    let goes_on = source.existing().is_some();
-    cx.queue.emit(EventKind::RunStarted { resumed: goes_on });
+    let is_resumed = source.existing().is_some();
+    cx.events.emit(EventKind::RunStarted { resumed: is_resumed });
     // The deadline of a resumed run is known only after its state is opened.
-    let wall = if goes_on { None } else { cx.limits().wall };
+    let wall = if is_resumed { None } else { cx.limits().wall };
     let deadline = wall.and_then(|wall| Instant::now().checked_add(wall));
     let entering = Box::pin(async {
         cx.hooks.before_run(input).await;
@@ -153,7 +155,7 @@ async fn run_to_outcome(
             }
             Started::Finished(outcome) => Ok(*outcome),
         },
-        Err(StopReason::Limit) => Err(no_time(wall, "all of it before the first step")),
+        Err(StopReason::Limit) => Err(time_limit_error(wall, "all of it before the first step")),
         Err(_) => Ok(RunOutcome::Cancelled(RunSummary {
             stop: StopReason::Cancelled,
             ..empty_summary(cx)
@@ -161,8 +163,8 @@ async fn run_to_outcome(
     }
 }
 
-/// Returns the error of a run that reached its time limit without a result.
-fn no_time(wall: Option<Duration>, used: &str) -> Error {
+/// Creates the error of a run that reached its time limit without a result.
+fn time_limit_error(wall: Option<Duration>, used: &str) -> Error {
     let allowed = format!("{}s", wall.unwrap_or_default().as_secs_f64());
     Error::Limit(LimitReached { limit: LimitKind::Wall, allowed, used: used.to_owned() })
 }
@@ -174,18 +176,19 @@ fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
     format!("the run panicked: {}", text.unwrap_or_else(|| "without a message".to_owned()))
 }
 
+/// Returns a function that creates the error of a hook at a point.
 pub(crate) fn hook_error(point: &'static str) -> impl FnOnce(crate::hook::HookError) -> Error {
     move |error| Error::Hook { point, error }
 }
 
-/// The state of one run while it is driven.
+/// A started run with its conversation, session and tools.
 struct Driver {
     cx: Arc<DriverContext>,
     run: Run,
     system: Option<Arc<str>>,
     session: Option<RunSession>,
     /// The tools of the current turn. Only a tool that was offered can run.
-    toolbox: OfferedTools,
+    offered_tools: OfferedTools,
     ledger: ContextTokens,
     /// Accumulates the response that is streaming in, so that an interruption can keep the part that arrived.
     accumulator: Option<ResponseAccumulator>,
@@ -208,6 +211,7 @@ enum StepResult {
 
 /// Rare branches are boxed to keep the future of a common step small.
 impl Driver {
+    /// Executes steps until the run ends or is suspended, and saves the session after each step.
     async fn run(&mut self) -> Result<RunOutcome, Error> {
         let cancel = self.cx.control.cancel.clone();
         loop {
@@ -241,7 +245,7 @@ impl Driver {
             Step::CallModel { turn, without_tools } => {
                 let mut spent = self.cx.budget.exhausted_parent();
                 if spent.is_none() && self.cx.shared_guard.has_policy() {
-                    spent = Box::pin(self.check_policy_budget()).await?;
+                    spent = Box::pin(self.check_policy()).await?;
                 }
                 match spent {
                     None => self.call_model(turn, without_tools).await?,
@@ -257,67 +261,69 @@ impl Driver {
             Step::CheckOutput(raw) => self.check_output(&raw)?,
             Step::AwaitApprovals(_) => return Ok(StepResult::Suspend),
             Step::Done => match self.follow_up() {
-                Some(input) => Box::pin(self.hear(input)).await?,
+                Some(input) => Box::pin(self.add_message(input)).await?,
                 None => return Ok(StepResult::Finish),
             },
         }
         Ok(StepResult::Continue)
     }
 
-    /// Handles pause and steering. Runs between steps only, never between a call and its result.
+    /// Waits for the reader and while the run is paused, then adds the messages that arrived. Runs only between steps,
+    /// never between a call and its result.
     async fn between_steps(&mut self) -> Result<(), Error> {
-        self.cx.queue.taken().await;
+        self.cx.events.wait_until_read().await;
         if self.cx.control.is_paused() && !self.run.is_done() {
-            self.cx.queue.emit(EventKind::Paused);
-            self.cx.control.unpaused().await;
-            self.cx.queue.emit(EventKind::Unpaused);
+            self.cx.events.emit(EventKind::Paused);
+            self.cx.control.wait_until_unpaused().await;
+            self.cx.events.emit(EventKind::Unpaused);
         }
         if !self.run.accepts_input() {
             return Ok(());
         }
-        self.hear_all().await?;
-        self.hear_team().await
+        self.add_pending_messages().await?;
+        self.add_team_messages().await
     }
 
     /// Adds all pending messages to the run: from the handle and from the journal.
-    async fn hear_all(&mut self) -> Result<(), Error> {
+    async fn add_pending_messages(&mut self) -> Result<(), Error> {
         while let Some(input) = self.cx.control.take_steering() {
-            Box::pin(self.hear(input)).await?;
+            Box::pin(self.add_message(input)).await?;
         }
-        self.hear_journal().await
+        self.add_journal_messages().await
     }
 
-    /// Adds a user message to an active run. Hooks check it like any message; a rejected message is dropped with a
-    /// warning.
-    async fn hear(&mut self, mut input: UserInput) -> Result<(), Error> {
+    /// Adds a user message to an active run. Hooks check it; a denied message is dropped with a warning.
+    async fn add_message(&mut self, mut input: UserInput) -> Result<(), Error> {
         self.is_reviewing_input = true;
         let checked = self.cx.check_message(&mut input).await;
         self.is_reviewing_input = false;
         if let Err(error) = checked {
             let message = format!("a message was refused: {error}");
-            self.cx.queue.emit(EventKind::Warning { message });
+            self.cx.events.emit(EventKind::Warning { message });
             return Ok(());
         }
         let message = Arc::new(Message::new(Role::User, input.0, self.now()));
-        self.cx.queue.emit(EventKind::UserMessage { message: Arc::clone(&message) });
-        self.feed(JournalEntry::UserMessage { message })?;
+        self.cx.events.emit(EventKind::UserMessage { message: Arc::clone(&message) });
+        self.apply_entry(JournalEntry::UserMessage { message })?;
         Ok(())
     }
 
+    /// Checks an output against the output type, and returns an invalid output to the model if retries are left.
     fn check_output(&mut self, raw: &str) -> Result<(), Error> {
-        let spec = self.cx.core.output.as_ref();
+        let spec = self.cx.definition.output.as_ref();
         let check = spec.map_or(Ok(()), |spec| spec.check(raw));
         let problem = check.as_ref().err().cloned();
         let feed = JournalEntry::OutputChecked { problem: check.err(), at: self.now() };
-        let again = self.feed(feed)? == ApplyResult::OutputRejected(true);
+        let again = self.apply_entry(feed)? == ApplyResult::OutputRejected(true);
         if let (Some(reason), true) = (problem, again) {
             let retries_left = self.run.output_retries_left();
-            self.cx.queue.emit(EventKind::OutputRejected { reason, retries_left });
+            self.cx.events.emit(EventKind::OutputRejected { reason, retries_left });
         }
         Ok(())
     }
 
-    /// Takes a message that arrived for a run that ended normally, so that the run continues.
+    /// Removes and returns a message that arrived for a run that ended normally, so that the run continues. `None` if
+    /// there is none.
     fn follow_up(&self) -> Option<UserInput> {
         let ended = self.run.ended_normally();
         ended.then(|| self.cx.control.take_follow_up_or_close()).flatten()
@@ -340,13 +346,13 @@ impl Driver {
         match run_until(cancel, deadline, hooks.after_agent(&mut summary)).await {
             Ok(done) => done.map_err(hook_error("after_agent"))?,
             Err(StopReason::Limit) => {
-                return Err(no_time(self.run.config().limits.wall, "all of it"));
+                return Err(time_limit_error(self.run.config().limits.wall, "all of it"));
             }
             Err(_) => return self.cancel().await,
         }
         let mut result = RunResult::new(self.cx.run_id, summary, self.run.new_messages().to_vec());
         result.state = self.cx.state.snapshot();
-        let outcome = self.cx.check_answer(RunOutcome::Completed(result))?;
+        let outcome = self.cx.check_output(RunOutcome::Completed(result))?;
         self.record_state()?;
         self.save_shared_state().await?;
         // Saved last, so that a run whose last step fails leaves the session unchanged.
@@ -354,19 +360,23 @@ impl Driver {
         Ok(outcome)
     }
 
-    /// Emits the limit event, once.
+    /// Emits the event of a limit, unless it was already emitted.
     fn emit_limit_reached(&mut self, reached: LimitReached) {
         if !std::mem::replace(&mut self.limit_emitted, true) {
-            self.cx.queue.emit(EventKind::LimitReached(Box::new(reached)));
+            self.cx.events.emit(EventKind::LimitReached(Box::new(reached)));
         }
     }
 
+    /// Records the state, and returns the run as a suspended run.
     async fn suspend(&mut self) -> Result<RunOutcome, Error> {
         self.record_state()?;
         self.save_shared_state().await?;
-        self.feed(JournalEntry::Suspended { state: self.cx.state.snapshot(), at: self.now() })?;
-        let session = self.session.as_ref().map(RunSession::point);
-        let next_seq = self.cx.queue.next_seq();
+        self.apply_entry(JournalEntry::Suspended {
+            state: self.cx.state.snapshot(),
+            at: self.now(),
+        })?;
+        let session = self.session.as_ref().map(RunSession::session_revision);
+        let next_seq = self.cx.events.next_seq();
         Ok(RunOutcome::Suspended(SuspendedRun {
             run: Box::new(self.run.clone()),
             session,
@@ -374,6 +384,7 @@ impl Driver {
         }))
     }
 
+    /// Returns the time of the run's environment.
     fn now(&self) -> Timestamp {
         self.cx.env.now()
     }

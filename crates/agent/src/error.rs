@@ -37,7 +37,7 @@ pub enum BuildError {
 }
 
 impl BuildError {
-    /// The shared error kind.
+    /// Returns the shared error kind.
     pub fn kind(&self) -> ErrorKind {
         ErrorKind::Invalid
     }
@@ -122,7 +122,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// The shared error kind: it determines the retry, the HTTP status and the exit code.
+    /// Returns the shared error kind: it determines the retry, the HTTP status and the exit code.
     pub fn kind(&self) -> ErrorKind {
         match self {
             Self::Start(_) | Self::Prompt(_) | Self::Continue(_) => ErrorKind::Invalid,
@@ -141,7 +141,7 @@ impl Error {
         }
     }
 
-    /// The stable error code.
+    /// Returns the stable error code.
     pub fn code(&self) -> &str {
         match self {
             Self::Start(_) => "start",
@@ -164,7 +164,7 @@ impl Error {
         }
     }
 
-    /// The error as serializable data.
+    /// Returns the error as serializable data.
     pub fn info(&self) -> ErrorInfo {
         ErrorInfo::new(self.kind(), self.code(), self.to_string())
     }

@@ -52,7 +52,7 @@ impl HistoryPolicy {
         Self::Filter(Arc::new(filter))
     }
 
-    /// The model that the policy calls, if any.
+    /// Returns the model that the policy calls. `None` if it calls none.
     pub(crate) fn model(&self) -> Option<&ModelInfo> {
         match self {
             Self::Summary(model) => Some(model.info()),
@@ -60,6 +60,8 @@ impl HistoryPolicy {
         }
     }
 
+    /// Returns the conversation that the next agent sees. A policy that cannot shorten the conversation returns it
+    /// whole.
     pub(crate) async fn apply(
         &self,
         messages: &[Arc<Message>],
@@ -68,10 +70,10 @@ impl HistoryPolicy {
         let fitted = match self {
             Self::Full => return Ok(CompactionResult::messages(messages)),
             Self::LastN(count) => {
-                shortened(&SlidingWindow::keep_last(*count), messages, now).await?
+                compact_once(&SlidingWindow::keep_last(*count), messages, now).await?
             }
             Self::Summary(model) => {
-                shortened(&Summarize::new(Arc::clone(model)), messages, now).await?
+                compact_once(&Summarize::new(Arc::clone(model)), messages, now).await?
             }
             Self::Filter(filter) => CompactionResult::messages(filter(messages)),
         };
@@ -80,8 +82,8 @@ impl HistoryPolicy {
     }
 }
 
-/// Compacts a conversation as if it were one token too long.
-async fn shortened(
+/// Compacts a conversation as if it were one token too long. Returns it unchanged if no message can be removed.
+async fn compact_once(
     strategy: &dyn ContextStrategy,
     messages: &[Arc<Message>],
     now: Timestamp,
@@ -108,7 +110,7 @@ impl fmt::Debug for HistoryPolicy {
     }
 }
 
-/// A possible handoff to another agent.
+/// Another agent to which an agent can hand the conversation off.
 #[derive(Clone)]
 pub struct Handoff {
     pub(crate) agent: AgentRef,
@@ -154,7 +156,7 @@ impl Handoff {
         self
     }
 
-    /// Creates the tool that requests the handoff. The state machine performs it.
+    /// Creates the tool with which the model requests the handoff. The run performs the handoff after the turn.
     pub(crate) fn tool(&self) -> Result<Arc<dyn Tool>, BuildError> {
         let agent = self.agent.name();
         let name = format!("{TRANSFER_PREFIX}{}", tool_name_part(agent));

@@ -27,7 +27,8 @@ pub enum Instructions {
 }
 
 impl Instructions {
-    /// Parses a text. It becomes a template if it contains template marks (`{{`, `{%` or `{#`).
+    /// Parses a text. A text with template marks (`{{`, `{%` or `{#`) becomes a template. Returns an error for an
+    /// invalid template.
     pub fn parse(text: &str) -> Result<Self, PromptError> {
         if text.is_empty() {
             return Ok(Self::None);
@@ -38,7 +39,8 @@ impl Instructions {
         Ok(Self::Template(Arc::new(Template::new(text)?)))
     }
 
-    /// Renders the instructions for one run. `None` means no instructions.
+    /// Renders the instructions for one run. `None` means no instructions. Returns an error if a template or a provider
+    /// fails.
     pub async fn resolve(&self, cx: RunContext) -> Result<Option<Arc<str>>, PromptError> {
         match self {
             Self::None => Ok(None),

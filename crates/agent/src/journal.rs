@@ -88,8 +88,8 @@ pub trait Journal: Send + Sync + 'static {
     /// [`begin`](Self::begin) returns.
     fn record(&self, feed: &JournalEntry) -> Result<(), JournalError>;
 
-    /// True if [`Effect::Model`] should carry a cost estimate. The default is false, because estimating reads the
-    /// whole conversation.
+    /// Returns true if [`Effect::Model`] should carry a cost estimate. The default is false, because estimating reads
+    /// the whole conversation.
     fn is_budgeted(&self) -> bool {
         false
     }

@@ -27,7 +27,8 @@ pub enum OnLimit {
 }
 
 impl OnLimit {
-    /// Calls an async function at each limit. If the function fails, the run ends with its error.
+    /// Creates an action that calls an async function at each limit. If the function fails, the run ends with its
+    /// error.
     pub fn callback<F, Fut>(decide: F) -> Self
     where
         F: Fn(LimitContext) -> Fut + Send + Sync + 'static,
@@ -36,7 +37,7 @@ impl OnLimit {
         Self::Callback(Arc::new(move |context| Box::pin(decide(context))))
     }
 
-    /// The action of the state machine.
+    /// Returns the action of the state machine.
     pub(crate) fn action(&self) -> LimitAction {
         match self {
             Self::Stop => LimitAction::Stop,

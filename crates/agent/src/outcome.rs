@@ -57,7 +57,7 @@ pub struct RunResult<O = String> {
 }
 
 impl RunResult {
-    /// Combines the summary of a run with its messages and state. The output is the text of the final response.
+    /// Creates the result from the summary of a run. The output is the text of the final response.
     pub(crate) fn new(run_id: RunId, summary: RunSummary, messages: Vec<Arc<Message>>) -> Self {
         Self {
             output: summary.text.clone(),
@@ -105,6 +105,7 @@ impl<O> RunResult<O> {
         }
     }
 
+    /// Replaces the output.
     fn with_output<T>(self, output: T) -> RunResult<T> {
         RunResult {
             output,
@@ -147,7 +148,7 @@ pub enum RunOutcome<O = String> {
 }
 
 impl<O> RunOutcome<O> {
-    /// Returns the result of a completed run; every other variant becomes an error.
+    /// Returns the result of a completed run. Every other outcome becomes an error.
     pub fn into_result(self) -> Result<RunResult<O>, Error> {
         match self {
             Self::Completed(result) => Ok(result),
@@ -159,7 +160,7 @@ impl<O> RunOutcome<O> {
 }
 
 impl RunOutcome<String> {
-    /// Decodes the output into its type.
+    /// Decodes the output of a completed run into its type. Returns an error if it does not match.
     pub(crate) fn decode<O>(
         self,
         decode: fn(&str) -> Result<O, String>,
@@ -208,17 +209,17 @@ pub(crate) struct SessionRevision {
 }
 
 impl SuspendedRun {
-    /// Id of the run.
+    /// Returns the id of the run.
     pub fn run_id(&self) -> RunId {
         self.run.id()
     }
 
-    /// The pending approvals.
+    /// Returns the pending approvals.
     pub fn approvals(&self) -> Vec<&ApprovalRequest> {
         self.run.pending_approvals()
     }
 
-    /// Approves one pending approval.
+    /// Approves one pending approval. Returns an error if the approval is not pending.
     pub fn approve(self, id: ApprovalId) -> Result<Self, SuspendedRunError> {
         self.decide(id, ApprovalDecision::Approve)
     }
@@ -232,7 +233,8 @@ impl SuspendedRun {
         self.decide(id, ApprovalDecision::Deny { reason: reason.into() })
     }
 
-    /// Decides one pending approval with any [`ApprovalDecision`], such as an approval with other arguments.
+    /// Decides one pending approval with any [`ApprovalDecision`], such as an approval with other arguments. Returns an
+    /// error if the approval is not pending.
     pub fn decide(
         mut self,
         id: ApprovalId,
@@ -254,6 +256,7 @@ impl SuspendedRun {
         self.decide_all(&ApprovalDecision::Deny { reason: reason.into() })
     }
 
+    /// Applies one decision to every pending approval.
     fn decide_all(mut self, decision: &ApprovalDecision) -> Self {
         let ids: Vec<ApprovalId> = self.approvals().iter().map(|request| request.id).collect();
         for id in ids {
@@ -270,7 +273,7 @@ impl SuspendedRun {
         Ok(serde_json::to_vec(self)?)
     }
 
-    /// Deserializes a stored run. Fails if another version stored it.
+    /// Deserializes a stored run. Returns an error if another version of the program stored it.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, SuspendedRunError> {
         #[derive(Deserialize)]
         struct Probe {

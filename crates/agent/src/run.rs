@@ -209,81 +209,81 @@ struct Completion {
 }
 
 impl Run {
-    /// Id of the run.
+    /// Returns the id of the run.
     pub fn id(&self) -> RunId {
         self.id
     }
 
-    /// Path of the root agent: the names of its ancestors and its own name.
+    /// Returns the path of the root agent: the names of its ancestors and its own name.
     pub fn agent(&self) -> &Arc<str> {
         &self.agent
     }
 
-    /// The configuration of the run.
+    /// Returns the configuration of the run.
     pub fn config(&self) -> &RunConfig {
         &self.config
     }
 
-    /// The messages of the next model call, without the instructions.
+    /// Returns the messages of the next model call, without the instructions.
     pub fn context(&self) -> &[Arc<Message>] {
         &self.context
     }
 
-    /// Every message that the run added to the conversation so far.
+    /// Returns every message that the run added to the conversation so far.
     pub fn new_messages(&self) -> &[Arc<Message>] {
         &self.new_messages
     }
 
-    /// Number of model calls so far.
+    /// Returns the number of model calls so far.
     pub fn turns(&self) -> u32 {
         self.turns
     }
 
-    /// Token usage so far.
+    /// Returns the token usage so far.
     pub fn usage(&self) -> Usage {
         self.usage
     }
 
-    /// The run's state.
+    /// Returns the run's state.
     pub fn state(&self) -> &Map<String, Value> {
         &self.state
     }
 
-    /// The deadline of the run. `None` if it has no time limit.
+    /// Returns the deadline of the run. `None` if it has no time limit.
     pub fn must_end_at(&self) -> Option<Timestamp> {
         let wall = self.config.limits.wall?;
         let wall_ms = i64::try_from(wall.as_millis()).unwrap_or(i64::MAX);
         Some(Timestamp::from_millis(self.baseline.at.as_millis().saturating_add(wall_ms)))
     }
 
-    /// True if the model has used up its retries for this tool. The tool is then no longer offered.
+    /// Returns true if the model has used up its retries for this tool. The tool is then no longer offered.
     pub fn is_withdrawn(&self, tool: &str, retries: u32) -> bool {
         self.argument_faults.get(tool).copied().unwrap_or(0) > retries
     }
 
-    /// True if the conversation can be stored now: every call has its result and no output is being corrected. A
-    /// finished run is not checkpointable here: its end is stored with the accepted output.
+    /// Returns true if the conversation can be stored now: every call has its result and no output is being corrected.
+    /// A finished run is not checkpointable here: its end is stored with the accepted output.
     pub fn is_checkpointable(&self) -> bool {
         matches!(self.phase, Phase::Model { .. }) && self.output_faults == 0
     }
 
-    /// True if the run can take a user message now: never between a call and its result.
+    /// Returns true if the run can take a user message now: never between a call and its result.
     pub fn accepts_input(&self) -> bool {
         matches!(self.phase, Phase::Model { .. } | Phase::Tools { .. })
     }
 
-    /// True if the next step is a model call, unless a limit is reached.
+    /// Returns true if the next step is a model call, unless a limit is reached.
     pub fn awaits_model(&self) -> bool {
         matches!(self.phase, Phase::Model { .. })
     }
 
-    /// True if the run has ended.
+    /// Returns true if the run has ended.
     pub fn is_done(&self) -> bool {
         matches!(self.phase, Phase::Done(_))
     }
 
-    /// True if the model completed its response, so that another message can continue the run. False after a limit, a
-    /// cancellation or with pending calls.
+    /// Returns true if the model completed its response, so that another message can continue the run. False after a
+    /// limit, a cancellation or with pending calls.
     pub fn ended_normally(&self) -> bool {
         matches!(&self.phase, Phase::Done(ending)
             if ending.limit.is_none()
@@ -296,12 +296,12 @@ impl Run {
         &self.unsaved
     }
 
-    /// True if the session has uncommitted changes.
+    /// Returns true if the session has uncommitted changes.
     pub fn has_unsaved(&self) -> bool {
         self.unsaved.pop > 0 || !self.unsaved.add.is_empty()
     }
 
-    /// The final output: the arguments of the output tool, or the text of the last response.
+    /// Returns the final output: the arguments of the output tool, or the text of the last response.
     pub fn output(&self) -> &str {
         match &self.phase {
             Phase::Done(Completion { output: Some(output), .. }) => output,

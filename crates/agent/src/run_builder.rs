@@ -42,13 +42,13 @@ pub(crate) enum RunSource {
 }
 
 impl RunSource {
-    /// A new run with this message. The time of the message is set when the run starts.
+    /// Creates the source of a new run with this message. The time of the message is set when the run starts.
     pub(crate) fn message(input: UserInput) -> Self {
         let message = Arc::new(Message::new(Role::User, input.0, Timestamp::default()));
         Self::New(RunInput::Message { message })
     }
 
-    /// The existing run to continue, if any.
+    /// Returns the run to resume or restore. `None` for a new run.
     pub(crate) fn existing(&self) -> Option<&Run> {
         match self {
             Self::Resume(suspended) => Some(&suspended.run),
@@ -57,7 +57,7 @@ impl RunSource {
         }
     }
 
-    /// The text of the user's message. Empty if there is none.
+    /// Returns the text of the user's message. Empty if there is none.
     pub(crate) fn input_text(&self) -> String {
         match self {
             Self::New(RunInput::Message { message }) => message.text(),
@@ -115,13 +115,14 @@ pub(crate) struct Parent {
 }
 
 impl Parent {
+    /// Returns the agent of a tool call as a parent.
     pub(crate) fn of_call(cx: &ToolContext) -> Self {
         Self { agent: cx.agent().into(), depth: cx.depth(), depth_max: cx.depth_max() }
     }
 }
 
 impl RunOptions {
-    /// Path of the agent: the names of its ancestors and its own name.
+    /// Returns the path of the agent: the names of its ancestors and its own name.
     pub(crate) fn path(&self, name: &Arc<str>) -> Arc<str> {
         match &self.parent {
             Some(parent) => format!("{}/{name}", parent.agent).into(),
@@ -199,7 +200,8 @@ impl<O: Send + 'static> RunBuilder<O> {
 
     /// Sets the maximum number of tool rounds of this run.
     pub fn max_turns(mut self, turns: u32) -> Self {
-        let limits = self.options.limits.take().unwrap_or_else(|| self.agent.core.limits.clone());
+        let limits =
+            self.options.limits.take().unwrap_or_else(|| self.agent.definition.limits.clone());
         self.options.limits = Some(limits.turns(turns));
         self
     }
@@ -277,15 +279,14 @@ impl<O: Send + 'static> RunBuilder<O> {
         }
         if let Some(turns) = host.max_turns {
             let mut limits =
-                self.options.limits.take().unwrap_or_else(|| self.agent.core.limits.clone());
+                self.options.limits.take().unwrap_or_else(|| self.agent.definition.limits.clone());
             limits.turns = child::lower_limit(Some(turns), limits.turns);
             self.options.limits = Some(limits);
         }
         self
     }
 
-    /// Starts the run as a stream of events. Nothing happens before the stream is polled; dropping it cancels the
-    /// run.
+    /// Returns the run as a stream of events. The run starts when the stream is polled; dropping the stream cancels it.
     pub fn stream(self) -> RunStream<O> {
         self.start(EventMode::Stream)
     }
@@ -295,9 +296,9 @@ impl<O: Send + 'static> RunBuilder<O> {
         self.without_events().outcome().await
     }
 
-    /// Starts a run whose events are discarded.
+    /// Creates a run whose events are discarded. Interactive approvals are then denied.
     fn without_events(mut self) -> RunStream<O> {
-        let own = self.agent.core.on_approval.as_ref();
+        let own = self.agent.definition.on_approval.as_ref();
         // Interactive approvals need a reader of the events; without one they are denied.
         if matches!(self.options.on_approval.as_ref().or(own), Some(ApprovalMode::Interactive)) {
             self.options.on_approval = Some(ApprovalMode::Deny);
@@ -305,6 +306,7 @@ impl<O: Send + 'static> RunBuilder<O> {
         self.start(EventMode::Discard)
     }
 
+    /// Creates the stream of the run with its control.
     fn start(self, mode: EventMode) -> RunStream<O> {
         let decode = self.agent.decode;
         let mut prepared = self.prepare(mode);
@@ -317,20 +319,22 @@ impl<O: Send + 'static> RunBuilder<O> {
         RunStream::new(live, decode)
     }
 
-    /// Returns the conversation and instructions that the run would start with. Changes no session and calls neither
-    /// hooks nor a model. The context is not compacted, because that may need a model.
+    /// Returns the conversation and the instructions with which the run would start. Changes no session and calls
+    /// neither hooks nor a model. The context is not compacted, because that may need a model.
     pub async fn preview(self) -> Result<ContextPreview, Error> {
         driver::preview(self.prepare(EventMode::Discard), /*commit*/ false).await
     }
 
-    /// Does the same as [`preview`](Self::preview) and commits the user's message to the session.
+    /// Returns the conversation and the instructions with which the run would start, like [`preview`](Self::preview),
+    /// and commits the user's message to the session.
     pub async fn build_context(self) -> Result<ContextPreview, Error> {
         driver::preview(self.prepare(EventMode::Discard), /*commit*/ true).await
     }
 
-    /// Boxed, because the value is large and is moved several times.
+    /// Creates the id, the control and the events of the run. Boxed, because the value is large and is moved several
+    /// times.
     fn prepare(mut self, mode: EventMode) -> Box<PreparedRun> {
-        let env = self.agent.core.env.clone();
+        let env = self.agent.definition.env.clone();
         let (run_id, next_seq): (RunId, u64) = match &self.source {
             RunSource::Resume(suspended) => (suspended.run_id(), suspended.next_seq),
             RunSource::Restore(restored) => (restored.run.id(), 0),
@@ -343,34 +347,34 @@ impl<O: Send + 'static> RunBuilder<O> {
             (None, _) => CancellationToken::new(),
         };
         let control = Arc::new(RunControl::new(cancel));
-        let agent = self.options.path(&self.agent.core.name);
+        let agent = self.options.path(&self.agent.definition.name);
         let source = EventSource { run_id, agent, env, next_seq };
-        let (queue, reader) = match (&self.options.inherited, mode) {
+        let (events, reader) = match (&self.options.inherited, mode) {
             // If the parent's events are discarded, so are those of its children.
-            (Some(inherited), _) if inherited.queue.discards_events() => {
+            (Some(inherited), _) if inherited.events.discards_events() => {
                 (EventBuffer::discard(source), None)
             }
             (Some(inherited), _) => {
-                let queue = Arc::clone(&inherited.queue);
+                let events = Arc::clone(&inherited.events);
                 let call_id = Arc::clone(&inherited.call_id);
-                (EventBuffer::for_child(source, ParentEvents { queue, call_id }), None)
+                (EventBuffer::for_child(source, ParentEvents { events, call_id }), None)
             }
             (None, EventMode::Stream) => {
-                let (queue, reader) = EventBuffer::channel(source);
-                (queue, Some(reader))
+                let (events, reader) = EventBuffer::channel(source);
+                (events, Some(reader))
             }
             (None, EventMode::Discard) => (EventBuffer::discard(source), None),
         };
         let budget = self.options.budget.clone().unwrap_or_else(|| {
-            let limits = self.options.limits.as_ref().unwrap_or(&self.agent.core.limits);
+            let limits = self.options.limits.as_ref().unwrap_or(&self.agent.definition.limits);
             Arc::new(UsageBudget::new(limits.clone(), None))
         });
         Box::new(PreparedRun {
-            core: self.agent.core,
+            definition: self.agent.definition,
             run_id,
             source: self.source,
             options: self.options,
-            queue: Arc::new(queue),
+            events: Arc::new(events),
             reader,
             control,
             budget,
@@ -378,7 +382,7 @@ impl<O: Send + 'static> RunBuilder<O> {
     }
 }
 
-/// The delivery of a run's events.
+/// Whether the events of a run have a reader.
 #[derive(Debug, Clone, Copy)]
 enum EventMode {
     Stream,

@@ -37,7 +37,8 @@ pub(crate) struct SharedStateOptions {
 }
 
 impl SharedStateOptions {
-    /// Resolves the store from the options of the run and its agent. `session` is the id of the stored conversation.
+    /// Resolves the store from the options of the run and its agent. Without a store, the run has no shared state.
+    /// `session` is the id of the stored conversation.
     pub(crate) fn bind(&mut self, own: Option<&Arc<dyn StateStore>>, session: Option<&str>) {
         let store = self.store.as_ref().or(own);
         if let (None, Some(store)) = (&self.bound, store) {
@@ -48,13 +49,13 @@ impl SharedStateOptions {
         }
     }
 
-    /// Uses values that an engine loaded. Its journal stores the changes.
+    /// Uses values that an engine loaded. The journal of the engine stores their changes.
     pub(crate) fn bind_journal(&mut self, owners: StateOwners, values: Map<String, Value>) {
         let keeper = SharedStateBackend::Journal(Arc::new(values));
         self.bound = Some(Box::new(BoundSharedState { owners, keeper }));
     }
 
-    /// The options of a child run: the same user and store, without a session.
+    /// Returns the options of a child run: the same user and store, without a session.
     pub(crate) fn for_child(&self) -> Self {
         let store = match self.bound.as_deref() {
             Some(BoundSharedState { keeper: SharedStateBackend::Store(store), .. }) => {
@@ -65,7 +66,7 @@ impl SharedStateOptions {
         Self { user: self.user.clone(), store, ..Self::default() }
     }
 
-    /// The scopes that the run can write to.
+    /// Returns the scopes to which the run can write.
     pub(crate) fn scopes(&self) -> StateScopes {
         let Some(BoundSharedState { owners, .. }) = self.bound.as_deref() else {
             return StateScopes::default();

@@ -44,7 +44,7 @@ enum EventSink {
 
 /// The events of a parent run.
 pub(crate) struct ParentEvents {
-    pub(crate) queue: Arc<EventBuffer>,
+    pub(crate) events: Arc<EventBuffer>,
     pub(crate) call_id: Arc<str>,
 }
 
@@ -77,7 +77,7 @@ impl EventBuffer {
         Self { run_id, env, numbering: Mutex::new(Numbering { next_seq, agent }), sink }
     }
 
-    /// Creates a queue with a reader.
+    /// Creates a buffer with a reader.
     pub(crate) fn channel(source: EventSource) -> (Self, EventReader) {
         let (events, receiver) = mpsc::unbounded_channel();
         let waiting = watch::Sender::new(0);
@@ -85,12 +85,12 @@ impl EventBuffer {
         (Self::new(source, EventSink::Reader(ReaderChannel { events, waiting })), reader)
     }
 
-    /// Creates a queue that drops every event.
+    /// Creates a buffer that drops every event.
     pub(crate) fn discard(source: EventSource) -> Self {
         Self::new(source, EventSink::Discard)
     }
 
-    /// Creates the queue of a child run, which sends its events to the parent's queue.
+    /// Creates the buffer of a child run, which sends its events to the parent's buffer.
     pub(crate) fn for_child(source: EventSource, parent: ParentEvents) -> Self {
         Self::new(source, EventSink::Parent(parent))
     }
@@ -100,16 +100,17 @@ impl EventBuffer {
         self.numbering.lock().agent = Arc::clone(agent);
     }
 
-    /// True if every event is discarded.
+    /// Returns true if every event is discarded.
     pub(crate) fn discards_events(&self) -> bool {
         matches!(self.sink, EventSink::Discard)
     }
 
-    /// The sequence number of the next event.
+    /// Returns the sequence number of the next event.
     pub(crate) fn next_seq(&self) -> u64 {
         self.numbering.lock().next_seq
     }
 
+    /// Emits an event, unless events are discarded.
     pub(crate) fn emit(&self, kind: EventKind) {
         self.emit_with(|| kind);
     }
@@ -117,12 +118,12 @@ impl EventBuffer {
     /// Emits an event. Does not build it if it would be discarded.
     pub(crate) fn emit_with(&self, make: impl FnOnce() -> EventKind) {
         if !self.discards_events() {
-            self.put(make(), /*child*/ None);
+            self.send(make(), /*child*/ None);
         }
     }
 
-    /// Sends an event of this run, or of the child agent `child`.
-    fn put(&self, kind: EventKind, child: Option<Arc<str>>) {
+    /// Numbers and sends an event of this run, or of the child agent `child`. Drops it if the sink does not accept it.
+    fn send(&self, kind: EventKind, child: Option<Arc<str>>) {
         let at = self.env.now();
         // The lock is held until the event is sent, so that events of several tasks arrive in the order of their
         // numbers.
@@ -136,11 +137,11 @@ impl EventBuffer {
         let event = Event { v: EVENT_VERSION, run_id: self.run_id, seq, at, agent, kind };
         match &self.sink {
             EventSink::Discard => {}
-            EventSink::Parent(ParentEvents { queue, call_id }) => {
+            EventSink::Parent(ParentEvents { events, call_id }) => {
                 let agent = Arc::clone(&event.agent);
                 let kind =
                     EventKind::Child { call_id: call_id.to_string(), event: Box::new(event) };
-                queue.put(kind, Some(agent));
+                events.send(kind, Some(agent));
             }
             EventSink::Reader(reader) => {
                 reader.waiting.send_modify(|waiting| *waiting += 1);
@@ -150,9 +151,9 @@ impl EventBuffer {
         }
     }
 
-    /// Waits until the reader has received every event: the run must not get ahead of a reader that steers it. A
-    /// child run does not wait for the reader of its parent.
-    pub(crate) async fn taken(&self) {
+    /// Waits until the reader has received every event: the run must not get ahead of a reader that steers it. Returns
+    /// at once without a reader. A child run does not wait for the reader of its parent.
+    pub(crate) async fn wait_until_read(&self) {
         let EventSink::Reader(reader) = &self.sink else { return };
         let mut waiting = reader.waiting.subscribe();
         tokio::select! {
@@ -162,7 +163,7 @@ impl EventBuffer {
         }
     }
 
-    /// True if the reader has too many unread events.
+    /// Returns true if the reader has too many unread events.
     pub(crate) fn is_full(&self) -> bool {
         match &self.sink {
             EventSink::Reader(reader) => *reader.waiting.borrow() >= DELTAS_WAITING_MAX,
@@ -172,7 +173,8 @@ impl EventBuffer {
 }
 
 impl EventSink {
-    /// False if the event is dropped: the reader is gone, or it is too far behind and the event is optional.
+    /// Returns false if the event is dropped: the reader was dropped, or it is too far behind and the event is
+    /// optional.
     fn accepts(&self, kind: &EventKind) -> bool {
         match self {
             Self::Discard => false,
@@ -184,8 +186,8 @@ impl EventSink {
     }
 }
 
-/// True for events that a reader with this many unread events does not get: progress, and deltas of child runs, whose
-/// complete message follows.
+/// Returns true for events that a reader with this many unread events does not get: progress, and deltas of child runs,
+/// whose complete message follows.
 fn may_be_dropped(kind: &EventKind, behind: usize) -> bool {
     match kind {
         EventKind::ToolProgress { .. } => behind >= PROGRESS_WAITING_MAX,
@@ -206,15 +208,17 @@ fn may_be_dropped(kind: &EventKind, behind: usize) -> bool {
 impl EventReader {
     fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Event>> {
         let event = self.events.poll_recv(cx);
-        event.map(|event| event.inspect(|_| self.note_taken()))
+        event.map(|event| event.inspect(|_| self.count_read()))
     }
 
+    /// Returns the next event without waiting. `None` if there is none.
     fn try_next(&mut self) -> Option<Event> {
         let event = self.events.try_recv().ok();
-        event.inspect(|_| self.note_taken())
+        event.inspect(|_| self.count_read())
     }
 
-    fn note_taken(&self) {
+    /// Counts an event as read.
+    fn count_read(&self) {
         self.waiting.send_modify(|waiting| *waiting = waiting.saturating_sub(1));
     }
 }
@@ -238,7 +242,7 @@ pub struct RunStream<O: Send + 'static = String> {
     started: bool,
 }
 
-/// A prepared run.
+/// A prepared run with its control and its events.
 pub(crate) struct LiveRun {
     pub(crate) driving: RunFuture,
     pub(crate) run_id: RunId,
@@ -277,6 +281,7 @@ impl<O: Send + 'static> RunStream<O> {
         std::future::poll_fn(|cx| self.poll_outcome(cx)).await
     }
 
+    /// Drives the run and drops its events. Ready with the outcome.
     pub(crate) fn poll_outcome(
         &mut self,
         cx: &mut Context<'_>,
@@ -286,7 +291,7 @@ impl<O: Send + 'static> RunStream<O> {
         Poll::Ready(self.outcome.take().unwrap_or_else(ended_twice))
     }
 
-    /// Drives the run. Ready when it has ended.
+    /// Drives the run. Ready when the run has ended.
     fn poll_driving(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let Some(driving) = &mut self.driving else { return Poll::Ready(()) };
         self.started = true;

@@ -94,7 +94,7 @@ pub enum ChildStatus {
 }
 
 impl ChildStatus {
-    /// True if the child has ended.
+    /// Returns true if the child has ended.
     pub fn is_finished(self) -> bool {
         self != Self::Running
     }
@@ -184,8 +184,8 @@ pub type ChildFuture<'a, T> = BoxFuture<'a, Result<T, ToolError>>;
 /// An implementation may end a waiting call with [`ToolError::WaitsForRuns`]. The tool is then called again after the
 /// wait, and repeated requests return the existing children.
 pub trait ChildSpawner: Send + Sync + 'static {
-    /// Starts the children of this call, of which at most `max_parallel` run at the same time. Existing children of the
-    /// call are not started again.
+    /// Starts the children of this call, of which at most `max_parallel` run at the same time. Children that the call
+    /// has already started are not started again.
     fn start<'a>(
         &'a self,
         cx: &'a ToolContext,
@@ -193,7 +193,7 @@ pub trait ChildSpawner: Send + Sync + 'static {
         max_parallel: Option<usize>,
     ) -> ChildFuture<'a, Vec<SpawnedChild>>;
 
-    /// Waits for children of this run and returns their reports in the same order.
+    /// Waits until children of this run have ended as `until` demands, and returns their reports in the same order.
     fn wait<'a>(
         &'a self,
         cx: &'a ToolContext,
@@ -208,8 +208,8 @@ pub trait ChildSpawner: Send + Sync + 'static {
     fn stop<'a>(&'a self, cx: &'a ToolContext, run: RunId) -> ChildFuture<'a, ChildReport>;
 }
 
-/// Returns the spawner of the calling run.
-pub(crate) fn host(cx: &ToolContext) -> Result<ChildSpawnerHandle, ToolError> {
+/// Returns the spawner of the calling run. Returns an error if no driver executes the run.
+pub(crate) fn spawner_of(cx: &ToolContext) -> Result<ChildSpawnerHandle, ToolError> {
     let not_driven = |_none| {
         ToolError::failed("this run cannot start other agents, because no driver executes it")
     };
@@ -220,7 +220,7 @@ pub(crate) fn host(cx: &ToolContext) -> Result<ChildSpawnerHandle, ToolError> {
 #[derive(Debug, Deserialize, JsonSchema)]
 pub(crate) struct NoArgs {}
 
-/// Erases the type of a built-in tool.
+/// Converts a built-in tool to a trait object, and its error to a build error.
 pub(crate) fn erase_tool<T: Tool>(
     tool: Result<T, provost_tool::ToolSpecError>,
 ) -> Result<Arc<dyn Tool>, BuildError> {

@@ -36,7 +36,7 @@ pub use board::{
 };
 pub use mailbox::{MailFuture, Mailbox, MemoryMailbox};
 pub use member::{Member, MemberOutcome, MemberStatus};
-pub(crate) use message_tools::injected;
+pub(crate) use message_tools::format_unrequested;
 
 use crate::error::BuildError;
 use crate::subagent::{AgentRef, HookInheritance};
@@ -137,18 +137,20 @@ impl Team {
         self
     }
 
+    /// Returns the template with this name. `None` if there is none.
     pub(crate) fn find_template(&self, name: &str) -> Option<&AgentRef> {
         self.templates.iter().map(|(agent, _)| agent).find(|agent| &**agent.name() == name)
     }
 
-    /// Builds the tools of the lead.
+    /// Creates the tools of the lead.
     pub(crate) fn lead_tools(&self) -> Result<Vec<Arc<dyn Tool>>, BuildError> {
         let mut tools = member_tools::tools(self)?;
         tools.extend(shared_tools()?);
         Ok(tools)
     }
 
-    /// Checks the definition.
+    /// Returns an error if two templates have the same name, a template leads a team itself, or a template has a tool
+    /// with a reserved name.
     pub(crate) fn check(&self) -> Result<(), BuildError> {
         for (place, (agent, _)) in self.templates.iter().enumerate() {
             let name = agent.name();
@@ -156,11 +158,11 @@ impl Team {
                 let problem = format!("team `{}` has two templates named `{name}`", self.name);
                 return Err(BuildError::Setting(problem));
             }
-            let Some(core) = agent.core() else { continue };
-            if core.family.team.is_some() {
+            let Some(definition) = agent.definition() else { continue };
+            if definition.family.team.is_some() {
                 return Err(BuildError::Setting(nested_team_message(name)));
             }
-            let taken = core.tools.iter().find(|tool| is_team_tool(tool.spec().name()));
+            let taken = definition.tools.iter().find(|tool| is_team_tool(tool.spec().name()));
             if let Some(tool) = taken {
                 return Err(BuildError::DuplicateTool(tool.spec().name().to_owned()));
             }
@@ -168,7 +170,7 @@ impl Team {
         Ok(())
     }
 
-    /// Creates the lead's membership for one run, from the state of a suspended run if there is one.
+    /// Creates the lead's membership for one run, with the state of a suspended run if there is one.
     pub(crate) fn open(
         &self,
         run: RunId,
@@ -188,7 +190,7 @@ impl Team {
 }
 
 impl TeamMembership {
-    /// Stores the team with a suspended run, if the team's store ends with the run.
+    /// Stores the team in the state of a suspended run, if the team's store ends with the run.
     pub(crate) fn save(&self, state: &State) -> Result<(), serde_json::Error> {
         match self.store().snapshot() {
             Some(team) => state.set(STATE_NAME, team),
@@ -206,14 +208,14 @@ impl fmt::Debug for Team {
     }
 }
 
-/// The error text for a member that leads a team itself.
+/// Returns the error text for a member that leads a team itself.
 pub(crate) fn nested_team_message(agent: &str) -> String {
     format!(
         "agent `{agent}` leads a team, so it cannot be a member of one: make it a subagent of a member"
     )
 }
 
-/// Builds the tools that all participants of a team have.
+/// Creates the tools that all participants of a team have.
 pub(crate) fn shared_tools() -> Result<Vec<Arc<dyn Tool>>, BuildError> {
     let mut tools = message_tools::tools()?;
     tools.extend(member_tools::shared()?);
@@ -221,7 +223,7 @@ pub(crate) fn shared_tools() -> Result<Vec<Arc<dyn Tool>>, BuildError> {
     Ok(tools)
 }
 
-/// True for the names of team tools.
+/// Returns true for the names of team tools.
 pub(crate) fn is_team_tool(name: &str) -> bool {
     member_tools::NAMES.contains(&name)
         || message_tools::NAMES.contains(&name)

@@ -12,13 +12,13 @@ pub(crate) async fn run<T: Send + 'static>(
     let cancel = CancellationToken::new();
     let _cancel = cancel.clone().drop_guard();
     match tokio::task::spawn_blocking(move || work(&cancel)).await {
-        Ok(result) => result.map_err(tool_error),
+        Ok(result) => result.map_err(to_tool_error),
         Err(error) => Err(ToolError::failed(error)),
     }
 }
 
-/// Converts an error for the model: only invalid arguments are worth a retry with other arguments.
-fn tool_error(error: Error) -> ToolError {
+/// Converts an error for the model. Only an invalid argument lets the model retry.
+fn to_tool_error(error: Error) -> ToolError {
     match error {
         Error::Argument(text) => ToolError::Retry(text),
         other => ToolError::Failed(other.to_string()),

@@ -31,7 +31,7 @@ pub fn calculator() -> Result<FnTool, ToolSpecError> {
     Ok(tool.with_spec(|spec| spec.effect(EffectClass::Pure)))
 }
 
-/// Evaluates an expression. Returns the value as text, or an error message.
+/// Evaluates an expression. Returns the value as text, or an error message for the model.
 fn evaluate(expression: &str) -> Result<String, String> {
     parse::evaluate(expression).map(|number| format::format_number(&number))
 }

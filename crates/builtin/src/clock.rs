@@ -37,6 +37,7 @@ pub fn clock_with_env(env: Env) -> Result<FnTool, ToolSpecError> {
     Ok(tool.with_spec(|spec| spec.effect(EffectClass::Pure)))
 }
 
+/// Formats a time in a time zone. Returns an error for an unknown zone.
 fn current_time(millis: i64, zone: &str) -> Result<String, ToolError> {
     let now = Timestamp::from_millisecond(millis)?;
     let time_zone = TimeZone::get(zone).map_err(|_unknown| {

@@ -46,7 +46,7 @@ pub use files::write::write;
 pub use shell::{ExecPolicy, ShellOptions, shell_tools};
 pub use web::{fetch, fetch_with_artifacts};
 
-/// Returns the tools that the access mode of a workspace permits, read-only tools first.
+/// Creates the tools that the access mode of a workspace permits, read-only tools first. Empty without access.
 pub fn workspace_tools(
     workspace: &WorkspaceRoot,
 ) -> std::result::Result<Vec<Arc<dyn Tool>>, ToolSpecError> {

@@ -40,7 +40,7 @@ use crate::limits::{SHELL_JOBS_MAX, SHELL_LINE_SHOWN_MAX, SHELL_TIMEOUT_MAX};
 const DESCRIPTION: &str = "Runs a command line with sh, in a sandbox, in the workspace. Returns its output and its \
      exit code. With background=true, it returns a job immediately; shell_output reads its output, shell_stop ends it.";
 
-/// Options of the shell tools.
+/// Policy, sandbox and storage of the shell tools.
 #[derive(Clone)]
 pub struct ShellOptions {
     /// Sandboxes that run the commands.
@@ -99,18 +99,19 @@ pub fn shell_tools(options: ShellOptions) -> Result<Vec<Arc<dyn Tool>>, ToolSpec
     };
     let output = output.with_spec(|spec| spec.effect(EffectClass::Opaque));
     let stop = stop.with_spec(|spec| spec.effect(EffectClass::Idempotent));
-    Ok(vec![Arc::new(shell(options, jobs)?), Arc::new(output), Arc::new(stop)])
+    Ok(vec![Arc::new(create_shell_tool(options, jobs)?), Arc::new(output), Arc::new(stop)])
 }
 
-fn shell(options: ShellOptions, jobs: BackgroundJobs) -> Result<FnTool, ToolSpecError> {
+/// Creates the `shell` tool. Its approval and its effect class depend on the command line and the policy.
+fn create_shell_tool(options: ShellOptions, jobs: BackgroundJobs) -> Result<FnTool, ToolSpecError> {
     let approval = {
         let policy = options.policy.clone();
         RequiresApproval::when(move |arguments: &Value| {
-            matches!(policy.decide(line_of(arguments)), ExecDecision::Ask { .. })
+            matches!(policy.decide(command_line(arguments)), ExecDecision::Ask { .. })
         })
     };
     let policy = options.policy.clone();
-    let effect_of = move |arguments: &Value| policy.effect_for(line_of(arguments));
+    let effect_of = move |arguments: &Value| policy.effect_for(command_line(arguments));
     let effect = options.policy.effect();
     let operation = match effect {
         EffectClass::Pure => OperationClass::Read,
@@ -130,15 +131,16 @@ fn shell(options: ShellOptions, jobs: BackgroundJobs) -> Result<FnTool, ToolSpec
         .timeout(options.profile.limits.time.min(SHELL_TIMEOUT_MAX) + Duration::from_secs(5))
         .policy_attributes(attributes);
     let options = Arc::new(options);
-    Ok(FnTool::new(spec, move |permit, cx| call(&options, &jobs, permit, cx)))
+    Ok(FnTool::new(spec, move |permit, cx| run_call(&options, &jobs, permit, cx)))
 }
 
-/// Returns the command line of a call.
-fn line_of(arguments: &Value) -> &str {
+/// Returns the command line in the arguments. Empty if it is missing.
+fn command_line(arguments: &Value) -> &str {
     arguments.get("command").and_then(Value::as_str).unwrap_or_default()
 }
 
-fn call(
+/// Executes a call: applies the policy, acquires the workspace, and runs the command.
+fn run_call(
     options: &Arc<ShellOptions>,
     jobs: &BackgroundJobs,
     permit: Permit,
@@ -170,7 +172,7 @@ fn call(
         let job = SandboxCommand::new("sh", ["-c", &line], profile);
         match arguments.background {
             true => {
-                background(
+                start_background(
                     &options,
                     &jobs,
                     PreparedCommand { job, workspace, owner: ConversationKey::of(&cx) },
@@ -179,22 +181,23 @@ fn call(
                 .await
             }
             false => {
-                let result = foreground(&options, job, &cx).await;
-                workspace.save_after(result).await
+                let result = run_foreground(&options, job, &cx).await;
+                workspace.save_and_return(result).await
             }
         }
     }
     .boxed()
 }
 
-/// A command that is ready to start.
+/// A command with its workspace that is ready to start.
 struct PreparedCommand {
     job: SandboxCommand,
     workspace: CommandWorkspace,
     owner: Option<ConversationKey>,
 }
 
-async fn background(
+/// Starts a command as a background job. Returns an error if too many jobs run.
+async fn start_background(
     options: &ShellOptions,
     jobs: &BackgroundJobs,
     PreparedCommand { job, workspace, owner }: PreparedCommand,
@@ -213,12 +216,13 @@ async fn background(
         .map_err(|error| ToolError::Fault(error.to_contract_error()))?;
     let shown = first_chars(command, SHELL_LINE_SHOWN_MAX);
     let note = workspace.note();
-    let name = slot.fill(owner, running, input, workspace);
+    let name = slot.start_job(owner, running, input, workspace);
     Ok(ToolOutput::text(format!("{note}Started job {name}: {shown}"))
         .with_metadata(json!({ "job": name })))
 }
 
-async fn foreground(
+/// Runs a command until it ends. Reports its output as progress and returns the output.
+async fn run_foreground(
     options: &ShellOptions,
     job: SandboxCommand,
     cx: &ToolContext,
@@ -245,7 +249,7 @@ async fn foreground(
     format_result(&ended, output.to_text())
 }
 
-/// Formats the result of a command for the model.
+/// Adds a note about the end of the command to its output. An exit code other than 0 is not an error.
 fn format_result(ended: &ExitInfo, mut text: String) -> Result<ToolOutput, ToolError> {
     let metadata = json!({ "exit_code": ended.code, "output_bytes": ended.output_bytes,
         "took_ms": u64::try_from(ended.duration.as_millis()).unwrap_or(u64::MAX) });

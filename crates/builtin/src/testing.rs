@@ -95,7 +95,7 @@ impl Stage {
         }
     }
 
-    /// Asserts that nothing outside has changed.
+    /// Panics if a file outside of the workspace has changed.
     pub(crate) fn assert_outside_untouched(&self) {
         let outside = self.dir.path().join("outside");
         let names: Vec<_> = std::fs::read_dir(&outside)
@@ -115,7 +115,7 @@ fn outside() -> TempDir {
     dir
 }
 
-/// Returns an effect key.
+/// Creates an effect key.
 pub(crate) fn key(turn: u64) -> EffectKey {
     let run: RunId = "run_00000000000000000000000001".parse().unwrap();
     EffectKey::new(run, turn, 0)

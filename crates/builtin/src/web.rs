@@ -1,7 +1,7 @@
 //! The `fetch` tool: the readable text of a page.
 //!
-//! Invariant: the client checks every address when it connects, including those of redirects. A page is limited in
-//! time, in size and in the size of its text.
+//! Invariant: the client checks every address when it connects, including the addresses of redirects. A page is limited
+//! in time, in size and in the size of its text.
 
 mod body;
 mod entity;
@@ -38,7 +38,7 @@ const ACCEPT_VALUE: HeaderValue = HeaderValue::from_static(
     "text/markdown, text/html;q=0.9, application/xhtml+xml;q=0.9, text/plain;q=0.8, application/json;q=0.8, */*;q=0.1",
 );
 
-/// Output format of a page.
+/// Format in which a page is returned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum PageFormat {
@@ -63,18 +63,19 @@ struct FetchArguments {
     #[schemars(with = "String", extend("enum" = ["markdown", "text", "html", "json"]))]
     format: PageFormat,
     /// Number of the first line to show; the first line is 1.
-    #[serde(default = "one")]
+    #[serde(default = "default_offset")]
     #[schemars(range(min = 1))]
     offset: u64,
 }
 
-fn one() -> u64 {
+/// Default of the first line.
+fn default_offset() -> u64 {
     1
 }
 
 /// Creates the `fetch` tool. The policy of the client decides which addresses are reachable.
 pub fn fetch(client: NetClient) -> Result<FnTool, ToolSpecError> {
-    build(client, None)
+    create_fetch_tool(client, None)
 }
 
 /// Creates the `fetch` tool with an artifact store. It stores the complete text of a truncated page, without the
@@ -83,17 +84,18 @@ pub fn fetch_with_artifacts(
     client: NetClient,
     spill: Arc<dyn ArtifactStore>,
 ) -> Result<FnTool, ToolSpecError> {
-    build(client, Some(spill))
+    create_fetch_tool(client, Some(spill))
 }
 
-fn build(
+/// Creates the `fetch` tool. It returns a page of lines of the text.
+fn create_fetch_tool(
     client: NetClient,
     spill: Option<Arc<dyn ArtifactStore>>,
 ) -> Result<FnTool, ToolSpecError> {
     let tool = tool_fn("fetch", DESCRIPTION, move |cx: ToolContext, arguments: FetchArguments| {
         let (client, spill) = (client.clone(), spill.clone());
         async move {
-            let FetchedPage { text, metadata } = load(&client, &arguments).await?;
+            let FetchedPage { text, metadata } = fetch_page(&client, &arguments).await?;
             let (first, redactor) = (arguments.offset.max(1), cx.redactor().cloned());
             let (mut shown, is_cut, text) = blocking::run(move |_stop| {
                 // Secrets are removed before the text is cut or stored: a partial secret is not recognised, and the
@@ -120,19 +122,25 @@ fn build(
     Ok(tool.with_spec(|spec| spec.effect(EffectClass::Pure).timeout(timeout)))
 }
 
+/// Text of a page, with its metadata.
 struct FetchedPage {
     text: String,
     metadata: serde_json::Value,
 }
 
-async fn load(client: &NetClient, arguments: &FetchArguments) -> Result<FetchedPage, ToolError> {
+/// Fetches a page and converts it to text. Returns an error if the address is not allowed, the status is not a success,
+/// or the page is not text.
+async fn fetch_page(
+    client: &NetClient,
+    arguments: &FetchArguments,
+) -> Result<FetchedPage, ToolError> {
     let url = Url::parse(&arguments.url).map_err(|error| {
         ToolError::Retry(format!("`{}` is not a URL: {error}", excerpt(&arguments.url)))
     })?;
     let mut request = NetRequest::get(url, Instant::now() + FETCH_TIMEOUT);
     request.headers.insert(ACCEPT, ACCEPT_VALUE);
     request.redirects_max = FETCH_REDIRECTS_MAX;
-    let response = client.send(request).await.map_err(|error| failed(&error))?;
+    let response = client.send(request).await.map_err(|error| to_tool_error(&error))?;
     let (status, url) = (response.status, response.url.clone());
     if !status.is_success() {
         return Err(ToolError::Failed(format!("the server responded with {status}")));
@@ -142,15 +150,16 @@ async fn load(client: &NetClient, arguments: &FetchArguments) -> Result<FetchedP
     let content_type = excerpt(content_type);
     let metadata =
         json!({ "url": url.as_str(), "status": status.as_u16(), "content_type": content_type });
-    let bytes = response.bytes(FETCH_BYTES_MAX).await.map_err(|error| failed(&error))?;
+    let bytes = response.bytes(FETCH_BYTES_MAX).await.map_err(|error| to_tool_error(&error))?;
     let format = arguments.format;
     let work = move |_stop: &CancellationToken| {
-        PageBody { bytes: &bytes, content_type: &content_type, url: &url }.read(format)
+        PageBody { bytes: &bytes, content_type: &content_type, url: &url }.to_text(format)
     };
     Ok(FetchedPage { text: blocking::run(work).await?, metadata })
 }
 
-fn failed(error: &NetError) -> ToolError {
+/// Converts a network error. Only an invalid URL lets the model retry.
+fn to_tool_error(error: &NetError) -> ToolError {
     match error {
         NetError::Url { .. } => ToolError::Retry(error.to_string()),
         NetError::TooLarge { .. } => {
@@ -160,7 +169,7 @@ fn failed(error: &NetError) -> ToolError {
     }
 }
 
-/// Stores the complete text and returns a note with its path. A failure to store is reported in the note.
+/// Stores the complete text and returns a note with its path. If it cannot be stored, the note has the error.
 async fn store_artifact(spill: &dyn ArtifactStore, cx: &ToolContext, text: &str) -> String {
     let stored = async {
         let is_allowed = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';

@@ -39,7 +39,7 @@ const LOCAL_CAPACITY: usize = 4;
 /// Name of the file with the key from which the signing keys of webhooks are derived.
 const KEY_FILE: &str = "master.key";
 
-/// Configuration of a runtime.
+/// Configuration of a runtime: its database, models, tools and worker.
 pub(crate) struct Config {
     /// Data directory.
     pub(crate) dir: PathBuf,
@@ -69,6 +69,7 @@ pub(crate) enum Work {
 }
 
 impl Work {
+    /// Returns the options of the engine for this kind of work.
     fn options(&self, focus: &ServedSessions) -> EngineOptions {
         let defaults = EngineOptions::default();
         match self {
@@ -101,7 +102,7 @@ impl Config {
     }
 }
 
-/// Components of a process.
+/// Components of a process: the engine, its server, its tools and an optional worker.
 pub(crate) struct Runtime {
     /// Engine of the durable tasks and runs.
     engine: Engine,
@@ -126,10 +127,10 @@ pub(crate) async fn build(config: Config) -> Result<Runtime, CliError> {
     let deps = EngineDeps {
         store,
         agents: Arc::clone(&agents) as _,
-        guard: tools.oversight(),
+        guard: tools.guard_services(),
         env: Env::system(),
         channels: HashMap::new(),
-        workspaces: tools.workspaces(),
+        workspaces: tools.workspace_probe(),
     };
     let focus = ServedSessions::default();
     let engine = Engine::new(deps, work.options(&focus));
@@ -176,7 +177,7 @@ impl Runtime {
         namespace: &Namespace,
         run: RunId,
     ) -> Result<Cassette, CliError> {
-        self.engine.runs().export(namespace, run).await.map_err(|error| engine_problem(&error))
+        self.engine.runs().export(namespace, run).await.map_err(|error| to_cli_error(&error))
     }
 
     /// Returns the database.
@@ -187,14 +188,14 @@ impl Runtime {
     /// Starts a worker. Does nothing if the worker is already started.
     pub(crate) async fn start(&mut self) -> Result<(), CliError> {
         if self.worker.is_none() {
-            let started = self.engine.start().await.map_err(|error| engine_problem(&error))?;
+            let started = self.engine.start().await.map_err(|error| to_cli_error(&error))?;
             self.worker = Some(started);
         }
         Ok(())
     }
 
-    /// Stops the worker and closes the database. Runs get this time to finish; unfinished runs are requeued, and
-    /// another process resumes them.
+    /// Stops the worker and closes the tools and the database. Runs get this time to finish; unfinished runs are
+    /// requeued, and another process resumes them.
     pub(crate) async fn close(self, timeout: Duration) {
         if let Some(worker) = self.worker {
             worker.stop(timeout).await;
@@ -213,16 +214,20 @@ pub(crate) struct LocalRuns {
 }
 
 impl LocalRuns {
-    /// Adds a session to those that the worker of this process executes.
+    /// Adds a session to the sessions that the worker of this process executes.
     pub(crate) fn execute(&self, namespace: &Namespace, session: &str) {
         self.focus.add(namespace, session);
     }
 
     /// Returns an error if this process cannot execute an unfinished run of an agent, for example because the key is
     /// missing.
-    pub(crate) async fn check(&self, namespace: &Namespace, agent: &str) -> Result<(), CliError> {
+    pub(crate) async fn check_executable(
+        &self,
+        namespace: &Namespace,
+        agent: &str,
+    ) -> Result<(), CliError> {
         let agent = self.engine.agent(namespace, agent).await;
-        let agent = agent.map_err(|error| engine_problem(&error))?;
+        let agent = agent.map_err(|error| to_cli_error(&error))?;
         self.agents.prepare(&agent).await.map_err(|error| {
             let message = format!(
                 "the session has an unfinished run, and this process cannot build its agent: {}",
@@ -234,7 +239,7 @@ impl LocalRuns {
     }
 }
 
-/// Converts an engine error.
-fn engine_problem(error: &EngineError) -> CliError {
+/// Converts an engine error, with a hint for its kind.
+fn to_cli_error(error: &EngineError) -> CliError {
     CliError::new(error.kind(), error.to_string())
 }

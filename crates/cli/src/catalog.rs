@@ -58,7 +58,7 @@ fn capabilities(runtimes: &RuntimeRegistry) -> Vec<Capability> {
     });
     let isolations = IsolationMode::ALL.iter().map(|mode| {
         let description = format!("isolation `{mode}`");
-        capability(format!("isolation.{mode}"), runtimes.isolates(*mode), description)
+        capability(format!("isolation.{mode}"), runtimes.supports_isolation(*mode), description)
     });
     let mut capabilities: Vec<_> = types.chain(isolations).collect();
     capabilities.sort_by(|one, two| one.id.cmp(&two.id));

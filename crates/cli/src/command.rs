@@ -17,8 +17,8 @@ use provost_core::resource::HumanDuration;
 use serde::de::DeserializeOwned;
 
 use self::api::{
-    agent, approval, audit, budget, class, connected, delivery, explain, grant, run as run_command,
-    schedule, server, session, task, token, top, webhook,
+    agent, approval, audit, budget, class, delivery, explain, grant, run as run_command,
+    run_connected, schedule, server, session, task, token, top, webhook,
 };
 use self::local::{chat, completions, db, doctor, exec, model, openapi, secret, serve, tool};
 use crate::error::CliError;
@@ -141,13 +141,14 @@ impl Cli {
         })
     }
 
+    /// Parses arguments. An error has the help text of the grouped commands.
     fn parse_args(args: &[OsString]) -> Result<Self, clap::Error> {
         let mut command = Self::grouped_command();
         let matches = command.try_get_matches_from_mut(args)?;
         Self::from_arg_matches(&matches).map_err(|error| error.format(&mut command))
     }
 
-    /// The command tree, with a help text that groups the commands.
+    /// Returns the command tree, with a help text that groups the commands.
     pub(crate) fn grouped_command() -> clap::Command {
         let command = Self::command();
         let template = groups::help_template(&command);
@@ -183,33 +184,33 @@ pub(crate) fn run(cli: Cli, output: &Output) -> Result<u8, CliError> {
         Command::Chat(args) => chat::run(&args, data, output),
         Command::Exec(args) => exec::run(&args, data, output),
         Command::Serve(args) => serve::run(&args, data, output),
-        Command::Task(args) => connected(args, data, output),
-        Command::Run(args) => connected(args, data, output),
-        Command::Explain(args) => connected(args, data, output),
-        Command::Approval(args) => connected(args, data, output),
-        Command::Session(args) => connected(args, data, output),
-        Command::Agent(args) => connected(args, data, output),
-        Command::Class(args) => connected(args, data, output),
-        Command::Budget(args) => connected(args, data, output),
+        Command::Task(args) => run_connected(args, data, output),
+        Command::Run(args) => run_connected(args, data, output),
+        Command::Explain(args) => run_connected(args, data, output),
+        Command::Approval(args) => run_connected(args, data, output),
+        Command::Session(args) => run_connected(args, data, output),
+        Command::Agent(args) => run_connected(args, data, output),
+        Command::Class(args) => run_connected(args, data, output),
+        Command::Budget(args) => run_connected(args, data, output),
         Command::Model(args) => model::run(&args, output),
-        Command::Schedule(args) => connected(args, data, output),
-        Command::Grant(args) => connected(args, data, output),
-        Command::Delivery(args) => connected(args, data, output),
-        Command::Webhook(args) => connected(args, data, output),
-        Command::Token(args) => connected(args, data, output),
+        Command::Schedule(args) => run_connected(args, data, output),
+        Command::Grant(args) => run_connected(args, data, output),
+        Command::Delivery(args) => run_connected(args, data, output),
+        Command::Webhook(args) => run_connected(args, data, output),
+        Command::Token(args) => run_connected(args, data, output),
         Command::Secret(args) => secret::run(&args, data, output),
         Command::Tool(args) => tool::run(&args, data, output),
-        Command::Audit(args) => connected(args, data, output),
-        Command::Server(args) => connected(args, data, output),
-        Command::Top(args) => connected(args, data, output),
+        Command::Audit(args) => run_connected(args, data, output),
+        Command::Server(args) => run_connected(args, data, output),
+        Command::Top(args) => run_connected(args, data, output),
         Command::Openapi(args) => openapi::run(&args, output),
         Command::Db(args) => db::run(&args, data, output),
         Command::Doctor(args) => doctor::run(&args, data, output),
         Command::Completions(args) => completions::run(&args),
-        Command::Approvals(alias) => connected(approval::Args::from(alias), data, output),
-        Command::Approve(alias) => connected(approval::Args::from(alias), data, output),
-        Command::Deny(alias) => connected(approval::Args::from(alias), data, output),
-        Command::Answer(alias) => connected(approval::Args::from(alias), data, output),
+        Command::Approvals(alias) => run_connected(approval::Args::from(alias), data, output),
+        Command::Approve(alias) => run_connected(approval::Args::from(alias), data, output),
+        Command::Deny(alias) => run_connected(approval::Args::from(alias), data, output),
+        Command::Answer(alias) => run_connected(approval::Args::from(alias), data, output),
     }
 }
 

@@ -9,7 +9,8 @@ use crate::error::CliError;
 /// Environment variable with the path of the data directory.
 pub(crate) const VARIABLE: &str = "PROVOST_DATA";
 
-/// Returns the data directory: `flag`, or else the directory that the environment selects.
+/// Returns the data directory: `flag`, or else the directory that the environment selects. Returns an error if neither
+/// selects one.
 pub(crate) fn dir(
     flag: Option<&Path>,
     env: impl Fn(&str) -> Option<String>,

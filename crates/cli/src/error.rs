@@ -75,7 +75,8 @@ impl CliError {
 }
 
 impl CliError {
-    /// Returns the error of a run that ended without a complete answer: a reached limit or a refusal.
+    /// Returns the error of a run that ended without a complete answer: a reached limit or a refusal. `None` if the
+    /// answer is complete.
     pub(crate) fn of_end(summary: &RunSummary) -> Option<Self> {
         summary.limit.as_ref().map(Self::of_limit).or_else(|| Self::of_stop(summary.stop))
     }
@@ -93,7 +94,7 @@ impl CliError {
         Self { kind, message, hint: hint.map(str::to_owned) }
     }
 
-    /// Returns the error of an answer that the provider or the model refused.
+    /// Returns the error of an answer that the provider or the model refused. `None` for another stop reason.
     pub(crate) fn of_stop(stop: StopReason) -> Option<Self> {
         let message = match stop {
             StopReason::ContentFilter => "the provider's content filter stopped the answer",
@@ -106,7 +107,7 @@ impl CliError {
     }
 }
 
-/// Returns a warning about an incomplete or empty answer.
+/// Returns a warning about an incomplete or empty answer. `None` if the answer is complete.
 pub(crate) fn warning(summary: &RunSummary) -> Option<&'static str> {
     match summary.stop {
         _ if summary.limit.is_some() || CliError::of_stop(summary.stop).is_some() => None,

@@ -24,7 +24,7 @@ use crate::signal::Signals;
 const TICK: Duration = Duration::from_millis(120);
 const FRAMES: [char; 10] = ['⠋', '⠙', '⠹', '⠸', '⠼', '⠴', '⠦', '⠧', '⠇', '⠏'];
 
-/// Amount of output about a run.
+/// How much a command prints about a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verbosity {
     /// A spinner and the open approvals.
@@ -33,7 +33,7 @@ pub(crate) enum Verbosity {
     Everything,
 }
 
-/// Result of following a run.
+/// Why following a run ended.
 pub(crate) enum FollowOutcome {
     /// The run has ended.
     Ended(Box<Run>),
@@ -93,6 +93,7 @@ impl RunFollower {
         Ok(if ended { FollowOutcome::Ended(run) } else { FollowOutcome::TimedOut(run) })
     }
 
+    /// Prints the events of the run until it ends.
     async fn print_run(&mut self, client: &Client, run: RunId) -> Result<(), CliError> {
         let is_data = matches!(self.printer.format, Format::Json | Format::Jsonl | Format::Yaml);
         let is_everything = self.verbosity == Verbosity::Everything;
@@ -106,7 +107,7 @@ impl RunFollower {
                 () = self.tick() => continue,
             };
             let Some(event) = event else { return Ok(()) };
-            self.event(&event)?;
+            self.print_event(&event)?;
         }
     }
 
@@ -135,11 +136,12 @@ impl RunFollower {
         Ok(())
     }
 
-    fn event(&mut self, event: &Event) -> Result<(), CliError> {
+    /// Prints an event, or shows it as the activity of the spinner.
+    fn print_event(&mut self, event: &Event) -> Result<(), CliError> {
         if let EventKind::ApprovalNeeded { request } = &event.kind {
             return self.print_approval(request);
         }
-        self.activity = kind(event).replace('_', " ");
+        self.activity = kind_text(event).replace('_', " ");
         // A run that waits for a child run continues without the user.
         if self.verbosity == Verbosity::Progress
             || matches!(event.kind, EventKind::Suspended { .. })
@@ -175,6 +177,7 @@ impl RunFollower {
         write!(io::stderr(), "\r{frame} {} · {seconds}s\x1b[K", self.activity).ok();
     }
 
+    /// Removes the spinner from the terminal.
     fn clear(&self) {
         if self.spinner.is_some() {
             write!(io::stderr(), "\r\x1b[K").ok();
@@ -193,7 +196,7 @@ fn ignore_closed_output(result: io::Result<()>) -> Result<(), CliError> {
 }
 
 /// Returns the kind of an event as text.
-fn kind(event: &Event) -> String {
+fn kind_text(event: &Event) -> String {
     let value = serde_json::to_value(&event.kind).unwrap_or_default();
     value["type"].as_str().unwrap_or_default().to_owned()
 }

@@ -157,6 +157,7 @@ impl ServerArgs {
     }
 }
 
+/// Reads a token from a file. Returns an error if the file is too large to be a token.
 fn read_token(path: &Path) -> Result<String, CliError> {
     let text = std::fs::read_to_string(path)
         .map_err(|error| CliError::io(format!("the token file {}", path.display()), &error))?;

@@ -34,6 +34,7 @@ pub(crate) fn read_piped() -> Result<Option<String>, CliError> {
     Ok(Some(read_all(io::stdin().lock())?).filter(|text| !text.trim().is_empty()))
 }
 
+/// Returns true if standard input is a file or a pipe, so that it can be read without a user.
 #[cfg(unix)]
 fn is_piped() -> bool {
     use std::os::fd::AsFd;
@@ -71,6 +72,7 @@ fn read_line(stdin: &mut impl BufRead) -> Option<Result<String, CliError>> {
     Some(text(bytes))
 }
 
+/// Converts the input to text. Returns an error if it is not UTF-8.
 fn text(bytes: Vec<u8>) -> Result<String, CliError> {
     String::from_utf8(bytes).map_err(|error| {
         let what = format!("standard input is not text: {}", error.utf8_error());

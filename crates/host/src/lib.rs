@@ -1,7 +1,7 @@
 //! Builds the agents of a process with their models and tools.
 //!
 //! An [`AgentFactory`] turns a stored agent into a runnable one. It takes its model from [`Models`](model::Models), and
-//! its tools and their oversight from a [`ToolProvider`](tool::ToolProvider). A [`ToolRegistry`] builds the tools of
+//! its tools and guard services from a [`ToolProvider`](tool::ToolProvider). A [`ToolRegistry`] builds the tools of
 //! [`ResourceSet`](provost_resource::ResourceSet), with their runtimes, credentials and connections.
 //! [`Records`](provost_engine::Records) writes their audit and usage records to the database.
 

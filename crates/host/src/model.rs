@@ -28,7 +28,7 @@ pub const PROBE_TIMEOUT: Duration = Duration::from_millis(150);
 /// Number of open models. Agents choose models, so their number has no other bound.
 const OPEN_MODELS_MAX: NonZeroUsize = NonZeroUsize::new(256).unwrap();
 
-/// Models of this process. A model stays open until many others have been used since.
+/// Models of this process, by request. A model stays open until many others have been used since.
 pub struct Models {
     /// Delay of the demo model before each word.
     demo_token_delay: Duration,
@@ -44,14 +44,19 @@ impl Models {
         Self { demo_token_delay, catalog, opened: Mutex::new(LruCache::new(OPEN_MODELS_MAX)) }
     }
 
-    /// Opens the selected model. Reports an invalid configuration before a run needs the model.
+    /// Opens the selected model, so that an invalid configuration is reported before a run needs the model.
     pub fn open(&self, request: ModelRequest, choice: &ModelChoice) -> Result<(), HostError> {
         let model = self.route(choice)?;
         self.opened.lock().put(request, model);
         Ok(())
     }
 
-    pub(crate) fn get(&self, request: ModelRequest) -> Result<Arc<dyn ChatModel>, HostError> {
+    /// Returns the model of a request. The first call selects and opens it. Returns an error if its configuration is
+    /// invalid.
+    pub(crate) fn get_or_open(
+        &self,
+        request: ModelRequest,
+    ) -> Result<Arc<dyn ChatModel>, HostError> {
         if let Some(model) = self.opened.lock().get(&request) {
             return Ok(Arc::clone(model));
         }
@@ -60,7 +65,7 @@ impl Models {
         Ok(model)
     }
 
-    /// Opens the model of a choice. With fallbacks, the model is a route.
+    /// Opens the model of a choice. With fallbacks, the model is a route over all of them.
     fn route(&self, choice: &ModelChoice) -> Result<Arc<dyn ChatModel>, HostError> {
         if choice.fallbacks.is_empty() {
             return self.open_one(choice, RetryPolicy::default());
@@ -76,6 +81,7 @@ impl Models {
         Ok(Arc::new(route))
     }
 
+    /// Opens one model without its fallbacks.
     fn open_one(
         &self,
         choice: &ModelChoice,
@@ -101,7 +107,7 @@ impl Models {
         Ok(Arc::new(model.map_err(invalid)?))
     }
 
-    /// Adds the catalog and the settings of a choice to a builder.
+    /// Builds a model with the catalog and the settings of a choice.
     fn build<W: WireFormat>(
         &self,
         mut builder: HttpModelBuilder<W>,
@@ -119,7 +125,7 @@ impl Models {
     }
 }
 
-/// Selects a model with the environment of this process.
+/// Selects a model with the environment variables of this process, and probes a local Ollama server if needed.
 pub fn select_model(request: &ModelRequest) -> Result<ModelChoice, HostError> {
     let env = |name: &str| std::env::var(name).ok();
     let ollama = |address: &Address| ollama_models(address, PROBE_TIMEOUT);

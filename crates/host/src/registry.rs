@@ -50,7 +50,7 @@ pub struct ToolRegistryOptions {
     pub callbacks: Option<CallbackRegistry>,
     /// Secrets of tools and servers.
     pub secrets: SecretService,
-    /// Redactor of known secrets, including those that the tools use.
+    /// Redactor of known secrets, including the secrets that the tools use.
     pub redactor: Redactor,
     /// Clock and random numbers.
     pub env: Env,
@@ -66,7 +66,8 @@ pub struct ToolRegistry {
 }
 
 impl ToolRegistry {
-    /// Builds every tool and server. Resolves the secrets of servers, but calls no tool and starts no server.
+    /// Builds every declared tool and MCP server. Resolves the secrets of servers, but calls no tool and starts no
+    /// server. Returns an error if a tool or server cannot be built.
     pub async fn open(
         declared: Arc<ResourceSet>,
         options: ToolRegistryOptions,
@@ -92,7 +93,7 @@ impl ToolRegistry {
         let mut mcp = McpRuntime::new(pool.clone(), commands.clone());
         let sandbox_options =
             SandboxOptions { launcher, container, network, audit: audit.clone(), env: env.clone() };
-        let sandboxes = Sandboxes::find(&declared, sandbox_options).await;
+        let sandboxes = Sandboxes::probe(&declared, sandbox_options).await;
         let builder = McpServerBuilder {
             secrets: &secrets,
             sandboxes: &sandboxes,
@@ -148,7 +149,7 @@ impl ToolRegistry {
         &self.host.credentials
     }
 
-    /// Returns a tool of a namespace.
+    /// Returns a tool of a namespace. `None` if it is not declared.
     pub fn tool(&self, namespace: &str, name: &str) -> Option<&Arc<DeclaredTool>> {
         self.tools.get(&(namespace.to_owned(), name.to_lowercase()))
     }
@@ -195,6 +196,7 @@ fn with_server(declared: &ResourceSet, namespace: &str, mut tool: ToolResource) 
     tool
 }
 
+/// Creates the runtimes that need no sandbox.
 fn runtimes(
     outbound: &ToolHttpClient,
     mcp: &McpRuntime,
@@ -241,6 +243,7 @@ impl McpServerBuilder<'_> {
         self.sandboxes.sandbox(mode).launcher(namespace, &server.name, isolation).map(Some)
     }
 
+    /// Registers an MCP server with its secrets.
     async fn add(
         &self,
         mcp: &mut McpRuntime,
@@ -324,6 +327,7 @@ impl McpServerBuilder<'_> {
         }
     }
 
+    /// Resolves a secret reference. Returns a message if it is malformed or has no value.
     async fn secret(
         &self,
         namespace: &str,

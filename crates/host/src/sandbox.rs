@@ -12,10 +12,10 @@ use provost_sandbox::{
     ResourceLimits, SandboxRegistry,
 };
 use provost_tool::{AuditOutcome, AuditRecord, AuditSink, RegistryError, RuntimeRegistry};
-use provost_tool_runtime::{CommandAllowList, ProcessOptions, ProcessRuntime, Sandbox};
+use provost_tool_runtime::{CommandAllowList, ProcessOptions, ProcessRuntime, SandboxConfig};
 use provost_workspace::conversation::ConversationWorkspaces;
 
-/// Settings of the runtimes of declared programs.
+/// Dependencies of the runtimes of declared programs.
 pub(crate) struct ProgramRuntimes<'a> {
     pub(crate) sandboxes: &'a Sandboxes,
     pub(crate) commands: &'a CommandAllowList,
@@ -44,8 +44,8 @@ pub(crate) struct SandboxOptions {
 }
 
 impl Sandboxes {
-    /// Probes the backends if a declared tool or server needs a sandbox.
-    pub(crate) async fn find(declared: &ResourceSet, options: SandboxOptions) -> Self {
+    /// Probes the backends of this machine if a declared tool or server needs a sandbox.
+    pub(crate) async fn probe(declared: &ResourceSet, options: SandboxOptions) -> Self {
         let SandboxOptions { launcher, container, network, audit, env } = options;
         let is_needed = declared.all_tools().any(|(_, tool)| tool.resource.kind == ToolType::Cli)
             || declared.all_servers().any(|(_, server)| server.resource.isolation.is_some());
@@ -62,11 +62,11 @@ impl Sandboxes {
                 }
             }
         }
-        Self { backends, containers, network, log: log(audit, env) }
+        Self { backends, containers, network, log: audit_log(audit, env) }
     }
 
-    /// Returns the sandbox of a mode. If the backend is not available, using the sandbox fails.
-    pub(crate) fn sandbox(&self, mode: IsolationMode) -> Sandbox {
+    /// Returns the sandbox settings of a mode. If its backend is not available, starting a program in it fails.
+    pub(crate) fn sandbox(&self, mode: IsolationMode) -> SandboxConfig {
         let with_max_time = |limits: ResourceLimits| ResourceLimits {
             time: TIME_MAX,
             cpu_time: TIME_MAX,
@@ -75,7 +75,7 @@ impl Sandboxes {
         let ceiling = self.containers.clone().filter(|_| mode == IsolationMode::Container);
         let profile = IsolationProfile::new(mode);
         let limits = with_max_time(profile.limits.clone());
-        Sandbox {
+        SandboxConfig {
             backends: self.backends.clone(),
             profile: IsolationProfile { limits, ..profile },
             ceiling: with_max_time(ceiling.unwrap_or_default()),
@@ -95,7 +95,8 @@ impl Sandboxes {
 }
 
 impl ProgramRuntimes<'_> {
-    /// Adds a runtime for each available isolation mode. Calls that require another mode fail.
+    /// Adds a runtime for each available isolation mode. A mode that is not available is logged; calls that require it
+    /// fail.
     pub(crate) fn add(
         self,
         runtimes: &mut RuntimeRegistry,
@@ -118,12 +119,12 @@ impl ProgramRuntimes<'_> {
     }
 }
 
-/// Creates an egress log that records every connection attempt of a sandboxed program.
-pub(crate) fn log(audit: Option<Arc<dyn AuditSink>>, env: Env) -> EgressLog {
+/// Creates an egress log that writes an audit record of every connection attempt.
+pub(crate) fn audit_log(audit: Option<Arc<dyn AuditSink>>, env: Env) -> EgressLog {
     Arc::new(move |event: EgressEvent| {
         tracing::info!(tool.name = %event.tool, host = %event.host, port = event.port, verdict = ?event.decision, "egress");
         let Some(audit) = audit.clone() else { return };
-        let record = record(event, &env);
+        let record = to_audit_record(event, &env);
         // The proxy does not wait for the audit record.
         tokio::spawn(async move {
             if let Err(error) = audit.record(record).await {
@@ -133,7 +134,8 @@ pub(crate) fn log(audit: Option<Arc<dyn AuditSink>>, env: Env) -> EgressLog {
     })
 }
 
-fn record(event: EgressEvent, env: &Env) -> AuditRecord {
+/// Converts a connection attempt to an audit record.
+fn to_audit_record(event: EgressEvent, env: &Env) -> AuditRecord {
     let outcome = match event.decision {
         EgressDecision::Allowed => AuditOutcome::Succeeded,
         EgressDecision::Refused => AuditOutcome::Denied,
@@ -178,7 +180,7 @@ mod tests {
     async fn sandboxes(declared: &ResourceSet, container: Option<ContainerOptions>) -> Sandboxes {
         let (network, env) = (NetPolicy::default(), Env::system());
         let means = SandboxOptions { launcher: None, container, network, audit: None, env };
-        Sandboxes::find(declared, means).await
+        Sandboxes::probe(declared, means).await
     }
 
     /// Containers that do not work are not replaced by weaker isolation.
@@ -208,7 +210,7 @@ mod tests {
         let sandboxes = sandboxes(&declared, Some(options)).await;
         let given = |mode, asked: Option<u64>| {
             let bounds = ProcessLimits { memory_bytes: asked, ..ProcessLimits::default() };
-            let request = SandboxRequest { bounds, ..SandboxRequest::default() };
+            let request = SandboxRequest { limits: bounds, ..SandboxRequest::default() };
             let profile = sandboxes.sandbox(mode).profile("count", request).unwrap();
             assert_eq!(profile.limits.time, TIME_MAX, "the tool's timeout is what counts");
             profile.limits.memory_bytes >> 20
@@ -226,7 +228,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let store = Store::open(StoreOptions::for_test(dir.path())).unwrap();
         let records = Arc::new(Records::new(store.clone()));
-        let log = log(Some(records), Env::system());
+        let log = audit_log(Some(records), Env::system());
         let decisions = [EgressDecision::Allowed, EgressDecision::Refused, EgressDecision::Failed];
         for decision in decisions {
             log(EgressEvent {

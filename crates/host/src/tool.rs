@@ -60,6 +60,7 @@ impl ToolNetwork {
         NetPolicy { allow_private: private, ..policy }
     }
 
+    /// Returns the network policy of the process, before a tool requests private networks.
     fn policy(self) -> NetPolicy {
         match self {
             Self::Public => NetPolicy::default(),
@@ -90,7 +91,7 @@ pub struct ToolConfig {
     pub callbacks: Option<Url>,
 }
 
-/// Dependencies of the tools.
+/// Directory, database and redactor that the tools use.
 pub struct ToolDeps<'a> {
     /// Data directory.
     pub dir: &'a Path,
@@ -104,7 +105,7 @@ pub struct ToolDeps<'a> {
 pub struct ToolProvider {
     /// Declared tools. `None` without manifests.
     pub declared: Option<DeclaredTools>,
-    oversight: GuardServices,
+    guard_services: GuardServices,
     artifacts: PathBuf,
     sandbox: LazySandboxes,
     /// Workspaces of sessions.
@@ -118,7 +119,7 @@ impl ToolProvider {
         let records = Arc::new(Records::new(deps.store.clone()));
         let mut provider = Self {
             declared: None,
-            oversight: GuardServices {
+            guard_services: GuardServices {
                 redact: Some(Arc::new(deps.redactor.clone())),
                 audit: Some(Arc::clone(&records) as _),
                 usage: Some(records),
@@ -131,7 +132,7 @@ impl ToolProvider {
         if config.manifests.is_some() || config.shell.is_some() {
             make_private_dir(&provider.artifacts)?;
             let spill = FileArtifactStore::new(provider.artifacts.join(OUTPUTS), OUTPUTS);
-            provider.oversight.artifacts = Some(Arc::new(spill));
+            provider.guard_services.artifacts = Some(Arc::new(spill));
         }
         if config.shell.is_some() {
             provider.sandbox.probe().await?;
@@ -144,27 +145,27 @@ impl ToolProvider {
             let workspaces = provider.workspaces.clone();
             let registry = ToolRegistryConfig::new(path, config, &deps, workspaces).await?;
             let declared = DeclaredTools::open(path, config, registry).await?;
-            provider.oversight.policies = Some(Arc::clone(&declared.governor) as _);
+            provider.guard_services.policies = Some(Arc::clone(&declared.governor) as _);
             provider.declared = Some(declared);
         }
         Ok(provider)
     }
 
-    /// Probes the sandbox for an agent with a shell.
+    /// Probes the sandbox for an agent with a shell. Returns an error if no sandbox is available.
     pub async fn prepare_shell(&self) -> Result<(), HostError> {
         self.sandbox.probe().await
     }
 
-    /// Returns the oversight of every call.
-    pub fn oversight(&self) -> GuardServices {
-        self.oversight.clone()
+    /// Returns the services of the guard: redaction, policy, audit, usage records and output storage.
+    pub fn guard_services(&self) -> GuardServices {
+        self.guard_services.clone()
     }
 
-    /// Returns the dependencies of shells.
+    /// Returns the dependencies of shells. Returns an error if [`prepare_shell`](Self::prepare_shell) was not called.
     pub fn shell_host(&self) -> Result<ShellHost, HostError> {
         Ok(ShellHost {
             sandbox: self.sandbox.found()?,
-            spill: self.oversight.artifacts.clone(),
+            spill: self.guard_services.artifacts.clone(),
             workspaces: self.workspaces.clone(),
         })
     }
@@ -193,9 +194,9 @@ impl ToolProvider {
         tools.map(|tool| (tool.name.clone(), tool.description.clone())).collect()
     }
 
-    /// Returns the tool that reads stored outputs. `None` if outputs are not stored.
+    /// Creates the tool that reads stored outputs. `None` if outputs are not stored.
     pub fn output_reader(&self) -> Result<Option<Arc<dyn Tool>>, HostError> {
-        if self.oversight.artifacts.is_none() {
+        if self.guard_services.artifacts.is_none() {
             return Ok(None);
         }
         let workspace = WorkspaceRoot::open(&self.artifacts, Access::ReadOnly)
@@ -205,7 +206,7 @@ impl ToolProvider {
         Ok(Some(Arc::new(tool)))
     }
 
-    /// Closes connections and stops programs.
+    /// Closes connections and stops programs of the declared tools.
     pub async fn close(&self) {
         if let Some(declared) = &self.declared {
             declared.current().close().await;
@@ -213,7 +214,7 @@ impl ToolProvider {
     }
 }
 
-/// Declared tools of an agent.
+/// Declared tools and toolsets that are selected for an agent.
 #[derive(Default)]
 pub(crate) struct SelectedTools {
     pub(crate) tools: Vec<Arc<dyn Tool>>,
@@ -222,13 +223,14 @@ pub(crate) struct SelectedTools {
     pub(crate) reads_outputs: bool,
 }
 
+/// Selects the declared tools of an agent.
 fn select(registry: &ToolRegistry, namespace: &str, spec: &AgentSpec) -> SelectedTools {
     let tools = registry.tools_of(namespace, &spec.declared_tools);
     let toolsets = registry.servers_of(namespace, &spec.mcp_servers);
     SelectedTools { reads_outputs: !tools.is_empty() || !toolsets.is_empty(), tools, toolsets }
 }
 
-/// Returns the sources of secrets: the database, then the environment, then files.
+/// Creates the sources of secrets: the database, then the environment, then files.
 async fn secrets(config: &ToolConfig, deps: &ToolDeps<'_>) -> Result<SecretService, HostError> {
     let secret_error = |error: SecretError| HostError::new(error.kind(), error.to_string());
     let env = |name: &str| std::env::var(name).ok();

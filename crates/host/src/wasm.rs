@@ -18,13 +18,14 @@ pub const HAS_WASM: bool = cfg!(feature = "wasm");
 #[cfg(not(feature = "wasm"))]
 const WITHOUT_WASM: &str = "this program was built without WASM support";
 
-/// Tests the isolation of modules by running some. Returns the reason if modules cannot run.
+/// Returns the reason that modules cannot run: this program was built without the feature `wasm`.
 #[cfg(not(feature = "wasm"))]
 pub async fn examine_modules() -> Result<Vec<SelfTestCase>, String> {
     Err(WITHOUT_WASM.to_owned())
 }
 
-/// Tests the isolation of modules by running some. Returns the reason if modules cannot run.
+/// Tests the isolation of modules with a module for each guarantee that violates it. Returns the reason if modules
+/// cannot run.
 #[cfg(feature = "wasm")]
 pub async fn examine_modules() -> Result<Vec<SelfTestCase>, String> {
     provost_wasm::self_test().await.map_err(|error| error.to_string())
@@ -47,6 +48,7 @@ impl ModuleDirs {
     }
 
     /// Copies a module into the data directory and returns its SHA-256. Manifests refer to it as `blob:<sha256>`.
+    /// Returns an error if the module is invalid or too large.
     #[cfg(feature = "wasm")]
     pub fn import(&self, file: &Path) -> Result<String, ManifestError> {
         use std::io::Read as _;
@@ -116,7 +118,7 @@ impl WasmRuntimeBuilder<'_> {
             cache: self.dirs.data.clone(),
             network: self.network,
             allow_private_tools: self.allow_private_tools,
-            log: crate::sandbox::log(self.audit, self.env.clone()),
+            log: crate::sandbox::audit_log(self.audit, self.env.clone()),
             env: self.env.clone(),
             ..WasmOptions::default()
         };

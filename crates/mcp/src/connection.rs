@@ -29,7 +29,7 @@ use crate::server::{Handshake, McpServer};
 use crate::tools::list::ToolListCache;
 use crate::transport::stdio::ServerProcess;
 
-/// One server of a pool.
+/// A server of a pool: opens its connection when first needed, and again after a loss.
 pub(crate) struct ServerConnection {
     pub(crate) server: McpServer,
     pub(crate) redaction: ServerRedaction,
@@ -39,7 +39,7 @@ pub(crate) struct ServerConnection {
     watchers: TaskTracker,
 }
 
-/// State of the connection to a server.
+/// Open connection of a server, and its recent failures.
 #[derive(Default)]
 struct ConnectionState {
     active: Option<Arc<ActiveConnection>>,
@@ -60,17 +60,17 @@ impl ServerConnection {
         })
     }
 
-    /// Returns an open connection, and opens one if needed. The connection is not closed as idle while the guard
-    /// exists.
+    /// Registers the secrets of the server, and returns an open connection. Opens one if needed. Returns an error
+    /// during the pause after repeated failures. The connection is not closed as idle while the guard exists.
     pub(crate) async fn acquire(self: &Arc<Self>) -> Result<ConnectionGuard, Error> {
         // The redactor evicts the oldest secrets, so secrets in use are registered again.
         self.redaction.register_secrets(&self.server)?;
-        if let Some(active) = self.ready()? {
+        if let Some(active) = self.reuse()? {
             return Ok(active);
         }
         let _opening = self.opening.lock().await;
         // Another task may have opened the connection, or failed to, in the meantime.
-        if let Some(active) = self.ready()? {
+        if let Some(active) = self.reuse()? {
             return Ok(active);
         }
         self.open().await
@@ -81,7 +81,9 @@ impl ServerConnection {
         locked(&self.state).active.as_ref().is_some_and(|active| active.is_alive())
     }
 
-    fn ready(&self) -> Result<Option<ConnectionGuard>, Error> {
+    /// Returns the open connection. Discards a connection that has ended, and records its loss. `None` if a new
+    /// connection may be opened; an error if the pool is closed or during the pause after repeated failures.
+    fn reuse(&self) -> Result<Option<ConnectionGuard>, Error> {
         if self.closed.is_cancelled() {
             return Err(Error::Closed);
         }
@@ -105,6 +107,7 @@ impl ServerConnection {
         Err(Error::CoolingDown { server, wait, reason })
     }
 
+    /// Connects to the server, and starts the task that watches the connection. Records a failure.
     async fn open(self: &Arc<Self>) -> Result<ConnectionGuard, Error> {
         let handshake = match self.server.handshake {
             Handshake::Auto => locked(&self.state).handshake.unwrap_or_default(),
@@ -144,7 +147,8 @@ impl ServerConnection {
         }
     }
 
-    /// Discards a broken connection, so that the next call opens a new one. Calls in progress keep it.
+    /// Discards a broken connection and records its loss, so that the next call opens a new one. Calls in progress keep
+    /// it.
     pub(crate) fn discard(&self, active: &ConnectionGuard, reason: &str) {
         let mut state = locked(&self.state);
         if state.active.as_ref().is_some_and(|current| Arc::ptr_eq(current, &active.0)) {
@@ -153,8 +157,9 @@ impl ServerConnection {
         }
     }
 
-    /// Discards a connection that was idle for too long. Returns false if it is in use again.
-    fn close_if_idle(&self, active: &Arc<ActiveConnection>) -> bool {
+    /// Discards a connection, so that the next call opens a new one. Returns false, and keeps the connection, if a call
+    /// uses it.
+    fn discard_if_unused(&self, active: &Arc<ActiveConnection>) -> bool {
         let mut state = locked(&self.state);
         if active.busy.load(Ordering::Acquire) > 0 {
             return false;
@@ -165,7 +170,7 @@ impl ServerConnection {
         true
     }
 
-    /// Closes the connection permanently and waits until it is cleaned up.
+    /// Closes the connection permanently, and waits until its program has ended.
     pub(crate) async fn close(&self) {
         self.closed.cancel();
         drop(self.opening.lock().await);
@@ -175,6 +180,7 @@ impl ServerConnection {
 }
 
 impl ConnectionState {
+    /// Resets the number of failures if the connection lasted long enough. Otherwise records a failure.
     fn record_loss(&mut self, lasted: Duration, reason: String) {
         match lasted >= STABLE_AFTER {
             true => self.failures = 0,
@@ -182,6 +188,7 @@ impl ConnectionState {
         }
     }
 
+    /// Counts a failure. From the second failure in a row, starts a pause whose length grows with each failure.
     fn record_failure(&mut self, reason: String) {
         self.failures = self.failures.saturating_add(1);
         // The first retry is immediate, because most servers are back at once.
@@ -198,7 +205,7 @@ impl Drop for ServerConnection {
     }
 }
 
-/// An open connection.
+/// An open connection to a server with its program and its tool list. Dropping it kills the program.
 pub(crate) struct ActiveConnection {
     pub(crate) peer: Peer<RoleClient>,
     pub(crate) monitor: Arc<ConnectionMonitor>,
@@ -224,6 +231,7 @@ impl ActiveConnection {
         })
     }
 
+    /// Returns true if the connection has not ended.
     pub(crate) fn is_alive(&self) -> bool {
         !self.monitor.dead.is_cancelled() && !self.peer.is_transport_closed()
     }
@@ -237,20 +245,22 @@ impl ActiveConnection {
         }
     }
 
-    fn program_ended(&self) -> bool {
+    /// Returns true if the program has exited. False for a server over HTTP.
+    fn has_program_ended(&self) -> bool {
         self.process.as_ref().is_some_and(|process| process.has_ended())
     }
 
+    /// Returns the time of the last call. `None` while a call uses the connection.
     fn idle_since(&self) -> Option<Instant> {
         (self.busy.load(Ordering::Acquire) == 0).then(|| *locked(&self.used))
     }
 
-    /// Subscribes to changes of the tool list at servers of the newer protocol generation. Older servers send them
-    /// unasked.
+    /// Asks a server of the newer protocol generation to report changes of its tools. `None` if the server does not
+    /// support it or is older. Older servers report changes without a request.
     async fn subscribe(&self) -> Option<Subscription> {
         let info = self.peer.peer_info()?;
-        let tells = info.capabilities.tools.as_ref().and_then(|tools| tools.list_changed);
-        if info.protocol_version.has_initialize() || tells != Some(true) {
+        let reports_changes = info.capabilities.tools.as_ref().and_then(|tools| tools.list_changed);
+        if info.protocol_version.has_initialize() || reports_changes != Some(true) {
             return None;
         }
         let mut filter = SubscriptionFilter::default();
@@ -265,7 +275,7 @@ impl ActiveConnection {
         }
     }
 
-    /// Closes the connection and ends the server process.
+    /// Closes the connection and ends the program.
     async fn end(&self) {
         self.monitor.mark_dead("the connection was closed");
         let service = locked(&self.service).take();
@@ -289,7 +299,7 @@ impl Drop for ActiveConnection {
     }
 }
 
-/// A connection in use. It is not closed as idle.
+/// A connection in use. It is not closed as idle until the guard is dropped.
 pub(crate) struct ConnectionGuard(Arc<ActiveConnection>);
 
 impl ConnectionGuard {
@@ -314,7 +324,8 @@ impl Drop for ConnectionGuard {
     }
 }
 
-/// Waits for the end of a connection and cleans up.
+/// Waits until a connection ends, the pool is closed or the connection was idle for too long. Then closes the
+/// connection and ends its program.
 async fn watch_connection(
     connection: Weak<ServerConnection>,
     active: Weak<ActiveConnection>,
@@ -334,12 +345,14 @@ async fn watch_connection(
         None => return,
     };
     loop {
-        let Some(wait) = until_idle(&connection, &active) else {
+        let Some(wait) = time_until_idle(&connection, &active) else {
             return;
         };
         if wait.is_zero() {
             match (connection.upgrade(), active.upgrade()) {
-                (Some(connection), Some(active)) if !connection.close_if_idle(&active) => continue,
+                (Some(connection), Some(active)) if !connection.discard_if_unused(&active) => {
+                    continue;
+                }
                 _ => break,
             }
         }
@@ -350,7 +363,7 @@ async fn watch_connection(
             () = tokio::time::sleep(wait.min(PROGRAM_POLL)) => {}
         }
         // A child of the program may hold the pipes open after the program has exited.
-        if active.upgrade().is_some_and(|active| active.program_ended()) {
+        if active.upgrade().is_some_and(|active| active.has_program_ended()) {
             monitor.mark_dead("the program exited");
             break;
         }
@@ -361,8 +374,9 @@ async fn watch_connection(
     }
 }
 
-/// Returns the time until the connection has been idle for too long. `None` if the connection is gone.
-fn until_idle(
+/// Returns the time until the connection has been idle for too long, [`Duration::MAX`] if it is never closed as idle.
+/// `None` if the connection was discarded.
+fn time_until_idle(
     connection: &Weak<ServerConnection>,
     active: &Weak<ActiveConnection>,
 ) -> Option<Duration> {

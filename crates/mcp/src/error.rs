@@ -7,7 +7,7 @@ use provost_core::text::truncate_bytes;
 
 use crate::limits::DETAIL_BYTES_MAX;
 
-/// The error of an MCP server.
+/// Error of a connection to an MCP server or of a call.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// The definition of the server is invalid.
@@ -144,7 +144,7 @@ impl Error {
     }
 }
 
-/// Truncates a text from a server to the length for errors.
+/// Cuts a text from a server to the maximum length in error messages.
 pub(crate) fn excerpt(text: impl Into<String>) -> String {
     truncate_bytes(&text.into(), DETAIL_BYTES_MAX)
 }

@@ -54,7 +54,7 @@ pub(crate) const STDERR_BYTES_MAX: usize = 1024;
 pub(crate) const SERVER_REQUESTS_MAX: usize = 128;
 /// Maximum number of forwarded progress notifications of one call.
 pub(crate) const PROGRESS_MAX: u32 = 1000;
-/// Number of progress listeners above which those of ended calls are removed.
+/// Number of progress listeners above which the listeners of ended calls are removed.
 pub(crate) const LISTENER_SWEEP: usize = 256;
 /// Maximum number of input requests of a server during one call.
 pub(crate) const INPUT_ROUNDS_MAX: usize = 8;

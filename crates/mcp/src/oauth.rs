@@ -20,8 +20,8 @@ const REDIRECT_DEFAULT: &str = "http://127.0.0.1:8976/callback";
 
 /// Opens an authorization page for a user and returns the final address.
 pub trait Authorizer: Send + Sync + 'static {
-    /// Opens the page at `url`. Returns the complete address that the authorization server redirected to, or the reason
-    /// why there is none.
+    /// Lets the user authorize the client on the page at `url`. Returns the complete address to which the authorization
+    /// server redirected, or a message if the user did not authorize the client.
     fn authorize<'a>(&'a self, url: &'a str) -> BoxFuture<'a, Result<String, String>>;
 }
 
@@ -35,7 +35,7 @@ pub trait TokenStore: Send + Sync + 'static {
     fn clear(&self) -> BoxFuture<'_, Result<(), String>>;
 }
 
-/// Stores tokens in memory while the process runs.
+/// Stores tokens in memory. They are lost when the process ends.
 #[derive(Default)]
 pub struct InMemoryTokenStore(Mutex<Option<Secret<String>>>);
 
@@ -62,7 +62,7 @@ impl TokenStore for InMemoryTokenStore {
     }
 }
 
-/// Identity of the OAuth client.
+/// How the client identifies itself to the authorization server.
 #[derive(Clone, PartialEq)]
 pub(crate) enum ClientIdentity {
     /// Registered manually in advance.
@@ -73,7 +73,7 @@ pub(crate) enum ClientIdentity {
     Dynamic,
 }
 
-/// OAuth configuration of a server.
+/// How the client of a server is authorized with OAuth.
 ///
 /// ```
 /// use provost_mcp::{McpServer, OAuth};
@@ -143,7 +143,7 @@ impl OAuth {
         self
     }
 
-    /// Requests this scope instead of the scope that the server suggests.
+    /// Adds a scope to request, instead of the scopes that the server suggests.
     #[must_use]
     pub fn scope(mut self, scope: impl Into<String>) -> Self {
         self.scopes.push(scope.into());

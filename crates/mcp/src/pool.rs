@@ -26,6 +26,7 @@ pub struct McpPool {
     redaction: ServerRedaction,
 }
 
+/// Connections of a pool, and whether the pool is closed.
 #[derive(Default)]
 struct Connections {
     all: Vec<Arc<ServerConnection>>,
@@ -46,7 +47,8 @@ impl McpPool {
         self
     }
 
-    /// Returns the toolset of a server. The definition is validated, but the server is not started yet.
+    /// Returns the toolset of a server. Validates the definition and registers its secrets, but does not start the
+    /// server. Returns an error if the definition is invalid or the pool is closed.
     pub fn toolset(&self, server: McpServer) -> Result<McpToolset, Error> {
         server.check()?;
         self.redaction.register_secrets(&server)?;
@@ -77,8 +79,8 @@ impl McpPool {
         locked(&self.connections).all.iter().filter(|connection| connection.is_connected()).count()
     }
 
-    /// Closes all connections and ends all server processes with their children. The pool and its toolsets fail from
-    /// now on.
+    /// Closes all connections, and ends all server processes with their children. Later calls of the pool and its
+    /// toolsets return [`Error::Closed`].
     pub async fn close(&self) {
         let connections = {
             let mut connections = locked(&self.connections);
@@ -110,7 +112,7 @@ pub struct McpToolset {
 impl McpToolset {
     /// Connects to the server and returns the number of its tools, for programs that check their servers at startup.
     pub async fn connect(&self) -> Result<usize, Error> {
-        list::tools(&self.connection).await.map(|tools| tools.len())
+        list::list_tools(&self.connection).await.map(|tools| tools.len())
     }
 }
 
@@ -120,7 +122,7 @@ impl Toolset for McpToolset {
     }
 
     fn tools<'a>(&'a self, _cx: &'a RunContext) -> ToolsetFuture<'a> {
-        Box::pin(async move { list::tools(&self.connection).await.map_err(ToolError::failed) })
+        Box::pin(async move { list::list_tools(&self.connection).await.map_err(ToolError::failed) })
     }
 }
 

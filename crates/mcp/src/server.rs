@@ -22,7 +22,7 @@ use crate::{Error, OAuth};
 const RESERVED_HEADERS: &[&str] =
     &["accept", "content-type", "mcp-session-id", "mcp-protocol-version", "last-event-id", "host"];
 
-/// Handshake of the connection. It selects the protocol generation.
+/// Which handshake opens a connection. It selects the protocol generation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Handshake {
     /// Tries `server/discover` first, and then `initialize` if the server does not support it.
@@ -34,7 +34,7 @@ pub enum Handshake {
     Discover,
 }
 
-/// Response to a server that requests input from the user during a call.
+/// How requests for user input during a call are answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ElicitationMode {
     /// Declines every request.
@@ -190,12 +190,12 @@ impl McpServer {
         self
     }
 
-    /// Sets the launcher of the program, such as a sandbox. The program then inherits no environment variables, and the
-    /// launcher chooses its working directory. No effect for HTTP.
+    /// Sets the launcher that starts the program, such as a sandbox. The program then inherits no environment
+    /// variables, and the launcher chooses its working directory. No effect for HTTP.
     #[must_use]
-    pub fn launcher(mut self, starter: Arc<dyn ProcessLauncher>) -> Self {
+    pub fn launcher(mut self, launcher: Arc<dyn ProcessLauncher>) -> Self {
         if let TransportConfig::Stdio(stdio) = &mut self.transport {
-            stdio.launcher = Some(LauncherRef(starter));
+            stdio.launcher = Some(LauncherRef(launcher));
         }
         self
     }
@@ -281,32 +281,37 @@ impl McpServer {
         &self.name
     }
 
-    /// Validates the definition.
+    /// Validates the definition. Returns the first error.
     pub(crate) fn check(&self) -> Result<(), Error> {
         let is_valid = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
         if self.name.is_empty()
             || self.name.len() > SERVER_NAME_CHARS_MAX
             || !self.name.chars().all(is_valid)
         {
-            return Err(self.invalid(format!(
+            return Err(self.invalid_definition(format!(
                 "its name must be 1 to {SERVER_NAME_CHARS_MAX} letters, digits, `_` or `-`"
             )));
         }
         for (what, timeout) in [("connect", self.connect_timeout), ("call", self.call_timeout)] {
             if timeout.is_zero() || timeout > TIMEOUT_MAX {
-                return Err(self.invalid(format!(
+                return Err(self.invalid_definition(format!(
                     "its {what} timeout must be greater than zero and at most {} s",
                     TIMEOUT_MAX.as_secs()
                 )));
             }
         }
         match &self.transport {
-            TransportConfig::Stdio(stdio) => stdio.check().map_err(|problem| self.invalid(problem)),
-            TransportConfig::Http(http) => http.check().map_err(|problem| self.invalid(problem)),
+            TransportConfig::Stdio(stdio) => {
+                stdio.check().map_err(|problem| self.invalid_definition(problem))
+            }
+            TransportConfig::Http(http) => {
+                http.check().map_err(|problem| self.invalid_definition(problem))
+            }
         }
     }
 
-    fn invalid(&self, problem: impl Into<String>) -> Error {
+    /// Creates the error of an invalid definition.
+    fn invalid_definition(&self, problem: impl Into<String>) -> Error {
         let server = first_chars(&self.name, 2 * SERVER_NAME_CHARS_MAX).to_owned();
         Error::Definition { server, problem: problem.into() }
     }
@@ -361,7 +366,8 @@ impl HttpConfig {
         Ok(())
     }
 
-    /// Returns the headers. Their values are marked as sensitive, so that they are not printed.
+    /// Returns the headers. Their values are marked as sensitive, so that debug output hides them. Returns a message
+    /// for an invalid or reserved header.
     pub(crate) fn header_map(&self) -> Result<Vec<(http::HeaderName, http::HeaderValue)>, String> {
         let mut headers = Vec::with_capacity(self.headers.len());
         for (name, value) in &self.headers {

@@ -25,8 +25,8 @@ pub struct ResponseAccumulator {
 }
 
 impl ResponseAccumulator {
-    /// Adds one event. Fails if the response becomes too large, has too many tool calls, or has data for an unknown
-    /// tool call.
+    /// Adds one event. Returns an error if the response becomes too large, has too many tool calls, or has data for a
+    /// tool call that has not started.
     pub fn push(&mut self, event: &ModelEvent) -> Result<(), ModelError> {
         match event {
             ModelEvent::Started { response_id, model } => {
@@ -56,11 +56,11 @@ impl ResponseAccumulator {
             ModelEvent::ToolCallStart { index, id, name } => self.start_call(*index, id, name)?,
             ModelEvent::ToolCallArguments { index, json } => {
                 self.count_bytes(json.len())?;
-                self.call(*index)?.arguments.push_str(json);
+                self.call_mut(*index)?.arguments.push_str(json);
             }
             ModelEvent::ToolCallOpaque { index, opaque } => {
                 self.count_bytes(opaque.data.len())?;
-                self.call(*index)?.opaque = Some(opaque.clone());
+                self.call_mut(*index)?.opaque = Some(opaque.clone());
             }
             ModelEvent::Usage(usage) => self.usage = Some(*usage),
             ModelEvent::Metadata(name, value) => {
@@ -81,7 +81,8 @@ impl ResponseAccumulator {
         }
     }
 
-    /// Returns the complete response. Fails if the stream ended before the model stopped.
+    /// Returns the complete response. Returns [`ModelErrorClass::StreamTruncated`] if no [`ModelEvent::Stop`] was
+    /// added.
     pub fn finish(self) -> Result<ModelResponse, ModelError> {
         match self.stop {
             Some(stop) => Ok(self.into_response(stop)),
@@ -97,6 +98,7 @@ impl ResponseAccumulator {
         response
     }
 
+    /// Builds the response from the parts added so far.
     fn into_response(self, stop: StopReason) -> ModelResponse {
         let mut message = Message::new(Role::Assistant, self.parts, Timestamp::default());
         message.model = self.model;
@@ -110,6 +112,7 @@ impl ResponseAccumulator {
         }
     }
 
+    /// Adds opaque data to the open reasoning part, or adds a reasoning part without text if none is open.
     fn close_reasoning(&mut self, opaque: &ProviderData) -> Result<(), ModelError> {
         self.count_bytes(opaque.data.len())?;
         match self.parts.last_mut() {
@@ -124,6 +127,8 @@ impl ResponseAccumulator {
         Ok(())
     }
 
+    /// Adds a tool call without arguments. Returns an error if the response has too many tool calls or the index is in
+    /// use.
     fn start_call(&mut self, index: u32, id: &str, name: &str) -> Result<(), ModelError> {
         if self.calls.len() >= CALLS_PER_TURN_MAX {
             return Err(ModelError::new(
@@ -144,7 +149,8 @@ impl ResponseAccumulator {
         Ok(())
     }
 
-    fn call(&mut self, index: u32) -> Result<&mut ToolCall, ModelError> {
+    /// Returns the tool call at a provider's index. Returns an error if the tool call has not started.
+    fn call_mut(&mut self, index: u32) -> Result<&mut ToolCall, ModelError> {
         let position =
             self.calls.iter().find(|(open, _)| *open == index).map(|(_, position)| *position);
         match position.and_then(|position| self.parts.get_mut(position)) {
@@ -165,6 +171,7 @@ impl ResponseAccumulator {
         self.parts.push(part);
     }
 
+    /// Adds to the size of the response. Returns an error if it exceeds the limit.
     fn count_bytes(&mut self, bytes: usize) -> Result<(), ModelError> {
         self.bytes = self.bytes.saturating_add(bytes);
         if self.bytes > RESPONSE_BYTES_MAX {

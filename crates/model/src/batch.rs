@@ -17,7 +17,7 @@ pub use concurrent::{BatchProgress, run_batch};
 /// Largest number of requests in a batch. It is the lowest limit of the supported vendors.
 const REQUESTS_MAX: usize = 50_000;
 
-/// One request of a batch.
+/// A model request in a batch, with an id that is unique in the batch.
 #[derive(Debug, Clone)]
 pub struct BatchRequest {
     /// Id of the request, unique in the batch.
@@ -26,7 +26,7 @@ pub struct BatchRequest {
     pub request: ChatRequest,
 }
 
-/// Result of one request of a batch.
+/// Response or error of one request of a batch.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BatchResult {
     /// Id of the request.
@@ -76,7 +76,7 @@ pub struct BatchJob {
     pub tool_names: BTreeMap<String, BTreeMap<String, String>>,
 }
 
-/// Status of a vendor's batch.
+/// Phase of a vendor's batch and its numbers of requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BatchStatus {
     /// Phase of the batch.
@@ -102,7 +102,7 @@ pub enum BatchPhase {
     Failed,
 }
 
-/// Fails if the batch has too many requests, or a request has an empty or duplicate id.
+/// Returns an error if the batch has too many requests, or a request has an empty or duplicate id.
 pub fn check_batch(requests: &[BatchRequest]) -> Result<(), ModelError> {
     let invalid = |problem: String| Err(ModelError::new(ModelErrorClass::InvalidRequest, problem));
     if requests.len() > REQUESTS_MAX {

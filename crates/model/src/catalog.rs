@@ -11,7 +11,7 @@ use crate::{ModelInfo, StructuredOutputSupport};
 
 /// The table that ships with Provost.
 const TABLE: &str = include_str!("catalog/catalog.toml");
-/// Reasons why a catalog cannot be read.
+/// Error of parsing or writing a catalog.
 #[derive(Debug, thiserror::Error)]
 pub enum CatalogError {
     /// The text is not a valid catalog in TOML.
@@ -141,7 +141,7 @@ impl CatalogEntry {
         }
     }
 
-    /// Returns the names of the input modalities.
+    /// Returns the names of the input modalities, `text` first.
     pub fn modalities(&self) -> Vec<&'static str> {
         let also = [(self.images, "image"), (self.documents, "document"), (self.audio, "audio")];
         let also = also.into_iter().filter(|(can, _)| *can).map(|(_, name)| name);
@@ -149,12 +149,13 @@ impl CatalogEntry {
     }
 }
 
+/// Default of [`CatalogEntry::tools`] and other fields that are true unless stated.
 fn default_true() -> bool {
     true
 }
 
 impl ModelCatalog {
-    /// Returns the catalog that ships with Provost. It is parsed at the first call.
+    /// Returns the catalog that ships with Provost. The first call parses it.
     pub fn builtin() -> &'static ModelCatalog {
         static BUILTIN: OnceLock<ModelCatalog> = OnceLock::new();
         // A test parses the table, so it is valid. With an empty catalog every model would be unknown, which still
@@ -162,7 +163,8 @@ impl ModelCatalog {
         BUILTIN.get_or_init(|| ModelCatalog::parse(TABLE).unwrap_or_default())
     }
 
-    /// Parses a catalog in TOML, or in JSON if the text begins with `{`.
+    /// Parses a catalog in TOML, or in JSON if the text begins with `{`. Returns an error if the text is invalid or has
+    /// too many entries.
     pub fn parse(text: &str) -> Result<ModelCatalog, CatalogError> {
         let catalog: ModelCatalog = match text.trim_start().starts_with('{') {
             true => serde_json::from_str(text)?,
@@ -209,7 +211,7 @@ impl ModelCatalog {
         }
     }
 
-    /// Returns the entries whose names contain all the terms.
+    /// Returns the entries whose `provider/model` contains all the terms, ignoring case.
     pub fn search<'a>(&'a self, terms: &'a [String]) -> impl Iterator<Item = &'a CatalogEntry> {
         let fits = |entry: &&CatalogEntry| {
             let name = format!("{}/{}", entry.provider, entry.model).to_lowercase();
@@ -218,7 +220,8 @@ impl ModelCatalog {
         self.entries.iter().filter(fits)
     }
 
-    /// Returns the entry of `provider/model`, or of a model name that only one provider has.
+    /// Returns the entry of `provider/model`, or of a model name that only one provider has. `None` if no entry or
+    /// several entries match.
     pub fn find(&self, name: &str) -> Option<&CatalogEntry> {
         let qualified =
             name.split_once('/').and_then(|(provider, model)| self.entry(provider, model));
@@ -230,6 +233,7 @@ impl ModelCatalog {
         matches.next().is_none().then_some(found)
     }
 
+    /// Returns the index of the entry with the same provider and model. `None` if there is no such entry.
     fn position(&self, sought: &CatalogEntry) -> Option<usize> {
         let same =
             |entry: &CatalogEntry| entry.provider == sought.provider && entry.model == sought.model;
@@ -247,13 +251,14 @@ impl ModelCatalog {
         info
     }
 
-    /// Returns the names of a provider's models.
+    /// Returns the names of a provider's models, in the order of the table.
     pub fn models<'a>(&'a self, provider: &'a str) -> impl Iterator<Item = &'a str> {
         let entries = self.entries.iter().filter(move |entry| entry.provider == provider);
         entries.map(|entry| entry.model.as_str())
     }
 
-    /// Returns the entry of a provider's model. A dated name matches the entry without the date.
+    /// Returns the entry of a provider's model. A dated name matches the entry without the date. `None` if no entry
+    /// matches.
     pub fn entry(&self, provider: &str, model: &str) -> Option<&CatalogEntry> {
         let of_provider = || self.entries.iter().filter(|entry| entry.provider == provider);
         of_provider()

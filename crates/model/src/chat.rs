@@ -46,7 +46,8 @@ impl<M: ChatModel + ?Sized> ChatModel for Arc<M> {
     }
 }
 
-/// Calls the model and collects the stream into the complete response.
+/// Calls the model and collects the stream into the complete response. Returns the first error of the stream, or an
+/// error if the stream is truncated.
 pub async fn complete<M: ChatModel + ?Sized>(
     model: &M,
     request: ChatRequest,
@@ -59,7 +60,7 @@ pub async fn complete<M: ChatModel + ?Sized>(
     accumulator.finish()
 }
 
-/// One event of a model call.
+/// One event of the stream of a model call.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ModelEvent {
     /// The provider accepted the request.
@@ -126,7 +127,7 @@ impl ModelEvent {
     }
 }
 
-/// The complete response of a model.
+/// The complete response to a model call.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ModelResponse {
     /// The message of the model.
@@ -144,7 +145,7 @@ pub struct ModelResponse {
 }
 
 impl ModelResponse {
-    /// Returns a response with this text and no usage, for hooks that respond instead of the model.
+    /// Creates a response with this text and zero usage, for hooks that respond instead of the model.
     pub fn text(text: impl Into<String>) -> Self {
         Self {
             message: Message::assistant(text),

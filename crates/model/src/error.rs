@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use provost_core::{ErrorInfo, ErrorKind};
 
-/// Classes of failure that callers distinguish.
+/// Cause of a failed model call, as far as callers treat causes differently.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ModelErrorClass {
     /// The key is missing, invalid or not allowed to use this model.
@@ -105,7 +105,7 @@ impl ModelError {
         }
     }
 
-    /// Returns the error of a stream that ended before the response was complete.
+    /// Creates the error of a stream that ended before the response was complete.
     pub fn stream_truncated() -> Self {
         let problem = "the provider's stream ended before the response was complete";
         Self::new(ModelErrorClass::StreamTruncated, problem)

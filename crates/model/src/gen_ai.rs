@@ -110,23 +110,23 @@ pub const METRIC_AGENT_DURATION: &str = "gen_ai.invoke_agent.duration";
 /// Metric of the duration of tool calls.
 pub const METRIC_TOOL_DURATION: &str = "gen_ai.execute_tool.duration";
 
-/// Operation of a model call.
+/// Operation name of a model call.
 pub const CHAT: &str = "chat";
-/// Operation of an embeddings request.
+/// Operation name of an embeddings request.
 pub const EMBEDDINGS: &str = "embeddings";
-/// Operation of a rerank request. Not part of the conventions.
+/// Operation name of a rerank request. Not part of the conventions.
 pub const RERANK: &str = "rerank";
-/// Operation of a run of an agent.
+/// Operation name of a run of an agent.
 pub const INVOKE_AGENT: &str = "invoke_agent";
-/// Operation of a tool call.
+/// Operation name of a tool call.
 pub const EXECUTE_TOOL: &str = "execute_tool";
-/// Operation of all tool calls of a turn. Not part of the conventions.
+/// Operation name of all tool calls of a turn. Not part of the conventions.
 pub const EXECUTE_TOOLS: &str = "execute_tools";
 
 /// Attributes whose value is a list. A span field cannot hold a list, so the value is recorded as JSON text.
 pub const LISTS: [&str; 2] = [RESPONSE_FINISH_REASONS, REQUEST_STOP_SEQUENCES];
 
-/// Returns the name of a provider in the conventions.
+/// Converts the name of a provider to its name in the conventions. Returns other names unchanged.
 pub fn provider(name: &str) -> &str {
     match name {
         "azure" => "azure.ai.openai",
@@ -140,7 +140,8 @@ pub fn provider(name: &str) -> &str {
     }
 }
 
-/// Converts a cost to a number for exporters. Use it for charts only: billing uses decimal amounts.
+/// Converts a cost to a number for exporters, 0 if it cannot be converted. Use it for charts only: billing uses decimal
+/// amounts.
 pub fn amount(cost: Money) -> f64 {
     cost.amount.to_string().parse().unwrap_or_default()
 }

@@ -3,7 +3,7 @@
 use provost_core::Pricing;
 use serde::{Deserialize, Serialize};
 
-/// Support of a model for responses that follow a JSON Schema.
+/// Whether a model can enforce a JSON Schema on its responses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StructuredOutputSupport {
@@ -43,7 +43,7 @@ pub struct ModelInfo {
 }
 
 impl ModelInfo {
-    /// Returns provider and model of every endpoint that may respond.
+    /// Returns the provider and the model of every endpoint that may respond, the preferred endpoint first.
     pub fn names(&self) -> impl Iterator<Item = (&str, &str)> {
         let fallbacks = self.fallbacks.iter().map(|(provider, model)| (&**provider, &**model));
         std::iter::once((&*self.provider, &*self.model)).chain(fallbacks)

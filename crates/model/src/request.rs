@@ -36,13 +36,13 @@ impl ChatRequest {
         Self { messages: messages.into_iter().map(Arc::new).collect(), ..Self::default() }
     }
 
-    /// Returns the newest tool result. Tests use it to inspect a request.
+    /// Returns the newest tool result in the messages. `None` if there is none.
     pub fn last_tool_result(&self) -> Option<&provost_core::ToolResult> {
         self.messages.iter().rev().flat_map(|message| message.tool_results()).next()
     }
 }
 
-/// Rule for the tool calls of a response.
+/// Whether the response may or must contain tool calls.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ToolChoice {
@@ -93,7 +93,7 @@ pub struct ModelSettings {
     pub extra: Map<String, Value>,
 }
 
-/// Required structure of a response.
+/// JSON Schema that the response must match.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct OutputSchema {
     /// Name of the schema. Vendors require one.

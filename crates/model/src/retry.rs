@@ -6,7 +6,7 @@ use provost_core::Backoff;
 
 use crate::ModelError;
 
-/// Number and delay of the retries of a model call.
+/// Limit and delays of the retries of a model call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RetryPolicy {
     /// Largest number of retries after the first attempt.
@@ -36,7 +36,8 @@ impl RetryPolicy {
         Self { max_retries: 0, ..Self::default() }
     }
 
-    /// Returns the delay before the next attempt, or `None` if the call must not be retried.
+    /// Returns the delay before the next attempt. `None` if the call must not be retried: the error is not retryable,
+    /// no retry is left, the requested delay is too long, or the deadline would pass.
     ///
     /// `retries` is the number of retries so far, `time_left` is the time until the deadline and `jitter` is a random
     /// number in `0.0 ..= 1.0`.

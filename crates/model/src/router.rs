@@ -62,7 +62,7 @@ use crate::{ChatModel, ChatRequest, ModelInfo, ModelResponse, ModelStream, Retry
 /// Name of the metadata with the endpoint of a response and the failed attempts before it.
 const ROUTE: &str = "route";
 
-/// Delivery of the deltas of a response.
+/// When the deltas of a response are delivered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ResponseBuffering {
     /// Deltas are delivered as they arrive. After the first delta the call cannot be retried.
@@ -78,13 +78,14 @@ pub struct RoutedModel {
     inner: Arc<RouterInner>,
 }
 
-/// A credential of an endpoint, by their positions.
+/// Positions of an endpoint and of one of its credentials.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct RouteId {
     endpoint: usize,
     credential: usize,
 }
 
+/// State that the clones of a [`RoutedModel`] share.
 struct RouterInner {
     info: ModelInfo,
     endpoints: Vec<Arc<LiveEndpoint>>,
@@ -121,7 +122,7 @@ impl ChatModel for RoutedModel {
         Box::pin(stream::call(Arc::clone(&self.inner), request))
     }
 
-    /// Calculates the cost with the prices of the endpoint that responded.
+    /// Calculates the cost with the prices of the endpoint that responded. `None` if the price or the usage is unknown.
     fn cost(&self, response: &ModelResponse) -> Option<Money> {
         let name = response.metadata.get(ROUTE).and_then(|route| route.get("endpoint"));
         let name = name.and_then(|name| name.as_str());

@@ -21,8 +21,8 @@ pub fn embeddings(info: &EmbedderInfo, texts: usize) -> Span {
     )
 }
 
-/// Records the result of a call, and its tokens if they are known.
-pub fn close(span: &Span, result: Result<Option<u64>, &ModelError>) {
+/// Records in a span the number of input tokens, if it is known, or the error status and class.
+pub fn record_result(span: &Span, result: Result<Option<u64>, &ModelError>) {
     match result {
         Ok(None) => {}
         Ok(Some(tokens)) => {

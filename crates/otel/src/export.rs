@@ -81,7 +81,7 @@ fn redact_attributes(attributes: &mut [KeyValue], redact: &dyn Fn(&str) -> Strin
     }
 }
 
-/// Exporter of spans or metrics that post-processes spans and records failures.
+/// Wraps an exporter of spans or metrics: normalizes and redacts spans before the export, and logs an outage once.
 #[derive(Debug)]
 pub(crate) struct FilteringExporter<E> {
     pub(crate) exporter: E,

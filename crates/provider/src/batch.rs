@@ -21,8 +21,8 @@ use serde_json::{Value, json};
 use tokio::time::sleep;
 
 use crate::http::api::{
-    ApiBody, ApiClient, ApiClientConfig, ApiRequest, Auth, VendorEndpoint, json as bytes_of,
-    malformed_error,
+    ApiBody, ApiClient, ApiClientConfig, ApiRequest, Auth, VendorEndpoint, malformed_error,
+    to_json_body,
 };
 use crate::wire::anthropic::AnthropicMessages;
 use crate::wire::gemini::GeminiContent;
@@ -38,6 +38,7 @@ const ANTHROPIC_VERSION: (&str, &str) = ("anthropic-version", "2023-06-01");
 /// Response to one request of a batch: a body, or a status and the body of an error.
 type BatchResponse = Result<Value, (u16, Value)>;
 
+/// Vendors with a batch API.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Vendor {
     OpenAi,
@@ -45,7 +46,8 @@ enum Vendor {
     Gemini,
 }
 
-/// Client of a vendor's batch API, for one model.
+/// Client of a vendor's batch API, for one model. Each batch gives one response to each of its requests, later and at a
+/// lower price.
 pub struct BatchClient {
     vendor: Vendor,
     wire: Arc<dyn WireFormat>,
@@ -93,7 +95,8 @@ impl BatchClient {
         BatchClientBuilder::new(Vendor::Gemini, endpoint, model, wire).require_key("GEMINI_API_KEY")
     }
 
-    /// Submits the requests. The returned job is all that any process needs to collect the results.
+    /// Submits the requests as a batch. The returned job has the data that any process needs to collect the results.
+    /// Returns an error if there is no request, an id is invalid, or the vendor rejects the batch.
     pub async fn submit(&self, requests: &[BatchRequest]) -> Result<BatchJob, ModelError> {
         check_batch(requests)?;
         if requests.is_empty() {
@@ -104,7 +107,7 @@ impl BatchClient {
         let mut tool_names = BTreeMap::new();
         for BatchRequest { id, request } in requests {
             let (normalized, name_map) =
-                normalize::request(request.clone(), &self.wire.message_rules());
+                normalize::normalize_request(request.clone(), &self.wire.message_rules());
             let names: BTreeMap<String, String> = request
                 .tools
                 .iter()
@@ -123,15 +126,17 @@ impl BatchClient {
         let id = match self.vendor {
             Vendor::OpenAi => self.submit_openai(bodies).await?,
             Vendor::Anthropic => {
-                let requests: Vec<Value> =
-                    bodies.into_iter().map(|(id, body)| anthropic::request(id, body)).collect();
-                let body = bytes_of(&json!({ "requests": requests }))?;
+                let requests: Vec<Value> = bodies
+                    .into_iter()
+                    .map(|(id, body)| anthropic::encode_request(id, body))
+                    .collect();
+                let body = to_json_body(&json!({ "requests": requests }))?;
                 read_id(&self.create(ApiRequest::post("/v1/messages/batches", body)).await?, "id")?
             }
             Vendor::Gemini => {
                 let requests =
-                    bodies.into_iter().map(|(id, body)| gemini::request(id, body)).collect();
-                let body = bytes_of(&gemini::body("provost", requests))?;
+                    bodies.into_iter().map(|(id, body)| gemini::encode_request(id, body)).collect();
+                let body = to_json_body(&gemini::encode_batch("provost", requests))?;
                 let path = format!("/models/{}:batchGenerateContent", self.info.model);
                 read_id(&self.create(ApiRequest::post(path, body)).await?, "name")?
             }
@@ -142,27 +147,28 @@ impl BatchClient {
         Ok(BatchJob { provider, model, id, requests: ids, tool_names })
     }
 
+    /// Uploads the requests as a file, creates a batch from the file, and returns its id.
     async fn submit_openai(&self, bodies: Vec<(&str, Value)>) -> Result<String, ModelError> {
         let mut lines = Vec::new();
         for (id, body) in bodies {
-            lines.extend(openai::line(id, body)?);
+            lines.extend(openai::encode_line(id, body)?);
         }
-        let (content_type, bytes) = openai::upload(&lines);
+        let (content_type, bytes) = openai::encode_upload(&lines);
         let body = Some(ApiBody { content_type, bytes: Bytes::from(bytes) });
         let upload = ApiRequest { method: Method::POST, path: "/files".to_owned(), body };
         let file = read_id(&self.fetch(upload).await?, "id")?;
         let batch = json!({
             "input_file_id": file, "endpoint": openai::ENDPOINT, "completion_window": "24h",
         });
-        read_id(&self.create(ApiRequest::post("/batches", bytes_of(&batch)?)).await?, "id")
+        read_id(&self.create(ApiRequest::post("/batches", to_json_body(&batch)?)).await?, "id")
     }
 
-    /// Returns the status of a batch.
+    /// Requests the status of a batch from the vendor.
     pub async fn status(&self, job: &BatchJob) -> Result<BatchStatus, ModelError> {
         Ok(self.fetch_status(job).await?.0)
     }
 
-    /// Cancels a batch. Results that exist can still be collected.
+    /// Asks the vendor to cancel a batch. Results that exist can still be collected.
     pub async fn cancel(&self, job: &BatchJob) -> Result<(), ModelError> {
         let path = match self.vendor {
             Vendor::OpenAi => format!("/batches/{}/cancel", job.id),
@@ -172,8 +178,8 @@ impl BatchClient {
         self.api.send(ApiRequest::post(path, b"{}".to_vec()), |_| Ok(())).await
     }
 
-    /// Waits until a batch ends and returns its results in the order of the requests. Calls `on_status` after each
-    /// status request.
+    /// Requests the status of a batch until it ends, and returns its results in the order of the requests. Calls
+    /// `on_status` after each status request. A request that the vendor did not answer has an error as its result.
     ///
     /// The vendor owns the batch, so the future can be dropped at any time and started again in another process.
     pub async fn wait(
@@ -191,6 +197,7 @@ impl BatchClient {
         }
     }
 
+    /// Requests a batch, and returns its status with the vendor's JSON.
     async fn fetch_status(&self, job: &BatchJob) -> Result<(BatchStatus, Value), ModelError> {
         let path = match self.vendor {
             Vendor::OpenAi => format!("/batches/{}", job.id),
@@ -199,9 +206,9 @@ impl BatchClient {
         };
         let batch = self.fetch(ApiRequest::get(path)).await?;
         let mut status = match self.vendor {
-            Vendor::OpenAi => openai::status(&batch)?.0,
-            Vendor::Anthropic => anthropic::status(&batch)?,
-            Vendor::Gemini => gemini::status(&batch)?,
+            Vendor::OpenAi => openai::parse_status(&batch)?.0,
+            Vendor::Anthropic => anthropic::parse_status(&batch)?,
+            Vendor::Gemini => gemini::parse_status(&batch)?,
         };
         if status.total == 0 {
             status.total = job.requests.len() as u64;
@@ -209,11 +216,12 @@ impl BatchClient {
         Ok((status, batch))
     }
 
+    /// Fetches the results of an ended batch, in the order of the requests.
     async fn collect(&self, job: &BatchJob, batch: &Value) -> Result<BatchResults, ModelError> {
         let lines = match self.vendor {
             Vendor::OpenAi => {
                 let mut lines = Vec::new();
-                for file in openai::status(batch)?.1 {
+                for file in openai::parse_status(batch)?.1 {
                     let path = format!("/files/{file}/content");
                     lines.extend(self.api.send(ApiRequest::get(path), read_lines).await?);
                 }
@@ -236,13 +244,16 @@ impl BatchClient {
             id: id.clone(),
             outcome: responses.remove(id).map_or_else(
                 || Err(missing_result_error()),
-                |response| Ok(restore_tool_names(self.read(response)?, job.tool_names.get(id))),
+                |response| {
+                    Ok(restore_tool_names(self.parse_response(response)?, job.tool_names.get(id)))
+                },
             ),
         });
         Ok(BatchResults { results: results.collect() })
     }
 
-    fn read(&self, response: BatchResponse) -> Result<ModelResponse, ModelError> {
+    /// Parses the vendor's response to one request. Returns an error if the vendor returned one.
+    fn parse_response(&self, response: BatchResponse) -> Result<ModelResponse, ModelError> {
         let body = response.map_err(|(status, body)| {
             self.wire.parse_error(Some(status), body.to_string().as_bytes())
         })?;
@@ -255,6 +266,7 @@ impl BatchClient {
         events::accumulate(&*self.wire, &events)
     }
 
+    /// Sends a request, and reads the response as JSON.
     async fn fetch(&self, request: ApiRequest) -> Result<Value, ModelError> {
         self.api.send(request, read_value).await
     }
@@ -265,6 +277,7 @@ impl BatchClient {
     }
 }
 
+/// Parses a response as JSON.
 fn read_value(body: &[u8]) -> Result<Value, ModelError> {
     serde_json::from_slice(body).map_err(|cause| malformed("a batch", &cause))
 }
@@ -284,11 +297,13 @@ fn restore_tool_names(
     response
 }
 
+/// Returns the id in the field `name`. Returns an error if it is missing or cannot be part of a URL path.
 fn read_id(value: &Value, name: &str) -> Result<String, ModelError> {
     let id = value[name].as_str().filter(|id| !id.is_empty() && !id.contains(['?', '#', ' ']));
     id.map(str::to_owned).ok_or_else(|| malformed_error("the provider sent no batch id"))
 }
 
+/// Parses the non-empty lines of a response as JSON.
 fn read_lines(body: &[u8]) -> Result<Vec<Value>, ModelError> {
     let lines = body.split(|byte| *byte == b'\n').filter(|line| !line.trim_ascii().is_empty());
     let read = lines.map(serde_json::from_slice);
@@ -311,6 +326,7 @@ impl BatchClientBuilder {
         Self { vendor, wire: Arc::new(wire), info, api, poll_interval: POLL_INTERVAL_DEFAULT }
     }
 
+    /// Makes [`build`](Self::build) fail without a key. The error names the environment variable.
     fn require_key(mut self, variable: &'static str) -> Self {
         self.api.key_variable = Some(variable);
         self
@@ -347,7 +363,7 @@ impl BatchClientBuilder {
         self
     }
 
-    /// Checks the configuration and builds the client. Sends no request.
+    /// Validates the configuration and builds the client. Sends no request.
     pub fn build(self) -> Result<BatchClient, ModelBuildError> {
         if self.info.model.trim().is_empty() {
             return Err(ModelBuildError::Model);
@@ -367,7 +383,7 @@ impl fmt::Debug for BatchClient {
     }
 }
 
-/// Returns the error of a request without a result.
+/// Creates the error of a request that has no result although its batch has ended.
 fn missing_result_error() -> ModelError {
     let problem = "the batch ended without a result for this request: send it again";
     ModelError::new(ModelErrorClass::StreamTruncated, problem)

@@ -88,6 +88,7 @@ pub fn cohere_embeddings(model: impl Into<String>, dimensions: usize) -> HttpEmb
     .require_key("COHERE_API_KEY")
 }
 
+/// Creates a builder with the default options of a format.
 fn builder(
     format: EmbedFormat,
     endpoint: VendorEndpoint<'_>,
@@ -125,6 +126,7 @@ impl HttpEmbedderBuilder {
         self
     }
 
+    /// Makes [`build`](Self::build) fail without a key. The error names the environment variable.
     fn require_key(mut self, variable: &'static str) -> Self {
         self.api.key_variable = Some(variable);
         self
@@ -148,7 +150,7 @@ impl HttpEmbedderBuilder {
         self
     }
 
-    /// Sets the largest number of texts in one request, at least one.
+    /// Sets the largest number of texts in one request. Zero counts as one.
     pub fn batch_texts(mut self, texts: usize) -> Self {
         self.batch_texts = texts.max(1);
         self
@@ -172,13 +174,13 @@ impl HttpEmbedderBuilder {
         self
     }
 
-    /// Sets the source of time and random numbers.
+    /// Sets the source of time and random numbers, from which retry delays take their jitter.
     pub fn env(mut self, env: Env) -> Self {
         self.api.env = env;
         self
     }
 
-    /// Checks the configuration and builds the embedder. Sends no request.
+    /// Validates the configuration and builds the embedder. Sends no request.
     pub fn build(self) -> Result<HttpEmbedder, ModelBuildError> {
         if self.info.model.trim().is_empty() {
             return Err(ModelBuildError::Model);
@@ -195,7 +197,7 @@ impl HttpEmbedderBuilder {
     }
 }
 
-/// Embedder over HTTP. Clones are cheap.
+/// Embedder that calls a vendor's API over HTTP. Clones are cheap and share connections.
 #[derive(Clone)]
 pub struct HttpEmbedder {
     format: EmbedFormat,
@@ -208,6 +210,8 @@ pub struct HttpEmbedder {
 }
 
 impl HttpEmbedder {
+    /// Embeds the texts in several requests, one after the other. Returns an error if a text is empty or a request
+    /// fails.
     async fn embed_all(
         &self,
         texts: &[String],
@@ -238,6 +242,8 @@ impl HttpEmbedder {
         Ok(all)
     }
 
+    /// Embeds texts with one request. Returns their vectors in the order of the texts, and the usage if the vendor
+    /// reported it.
     async fn embed_batch(
         &self,
         texts: &[String],
@@ -261,7 +267,7 @@ impl Embedder for HttpEmbedder {
         Box::pin(async move {
             let span = span::embeddings(&self.info, texts.len());
             let result = self.embed_all(texts, input_type).instrument(span.clone()).await;
-            span::close(&span, result.as_ref().map(Embeddings::tokens));
+            span::record_result(&span, result.as_ref().map(Embeddings::tokens));
             result
         })
     }

@@ -9,7 +9,7 @@ use provost_core::usage::limits::SSE_EVENT_BYTES_MAX;
 use self::aws_event_stream::AwsEventStreamParser;
 use self::ndjson::NdjsonParser;
 
-/// Format that separates the events of a response.
+/// How the body of a streamed response is divided into events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Framing {
     /// Server-sent events.
@@ -45,7 +45,7 @@ pub struct SseEvent<'a> {
     pub data: &'a [u8],
 }
 
-/// Reasons why bytes cannot be split into events.
+/// Error of dividing bytes into events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum FrameError {
     /// The server sent comments but no event.
@@ -67,6 +67,7 @@ pub enum FrameError {
 #[derive(Debug)]
 pub struct FrameParser(FrameParserKind);
 
+/// Parser of one framing.
 #[derive(Debug)]
 enum FrameParserKind {
     Sse(SseParser),
@@ -91,7 +92,7 @@ impl FrameParser {
         })
     }
 
-    /// Parses a chunk and passes each complete event to `sink`.
+    /// Parses a chunk and passes each complete event to `sink`. Returns the first error of the parser or of `sink`.
     pub fn push<E: From<FrameError>>(
         &mut self,
         chunk: &[u8],
@@ -106,7 +107,7 @@ impl FrameParser {
         }
     }
 
-    /// Ends the input. An event that lacks only its last separator is passed to `sink`.
+    /// Ends the input. Passes a last event without its separator to `sink`; drops an incomplete event.
     pub fn finish<E: From<FrameError>>(
         &mut self,
         mut sink: impl FnMut(SseEvent<'_>) -> Result<(), E>,
@@ -122,7 +123,7 @@ impl FrameParser {
     }
 }
 
-/// Passes a frame with data to the sink.
+/// Passes a frame to the sink if it has data.
 fn send_data<E>(
     frame: SseFrame<'_>,
     sink: &mut impl FnMut(SseEvent<'_>) -> Result<(), E>,
@@ -153,6 +154,7 @@ impl<E> From<SseError> for FrameOrSinkError<E> {
 }
 
 impl<E: From<FrameError>> FrameOrSinkError<E> {
+    /// Returns the inner error.
     fn into_error(self) -> E {
         match self {
             Self::Frame(error) => FrameError::from(error).into(),

@@ -30,7 +30,7 @@ use crate::wire::WireFormat;
 /// A duration that is practically infinite but can still be added to the current time.
 const FOREVER: Duration = Duration::from_secs(30 * 365 * 24 * 3600);
 
-/// Time limits of the stages of a call. [`Duration::MAX`] disables the limit of a stage.
+/// Time limits of the stages of a request. [`Duration::MAX`] disables the limit of a stage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timeouts {
     /// Time until a connection is open. A client that the caller provides uses its own limit.
@@ -100,7 +100,7 @@ impl ChatModel for HttpModel {
     }
 }
 
-/// Returns the time after a wait. A wait that overflows the clock never ends.
+/// Adds a wait to a time. A sum that overflows the clock is a time far in the future.
 fn deadline_after(start: Instant, wait: Duration) -> Instant {
     start.checked_add(wait).unwrap_or_else(|| start + FOREVER)
 }

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use tracing::{Instrument, field::Empty, info_span};
 
 use crate::http::api::{
-    ApiClient, ApiClientConfig, ApiRequest, Auth, VendorEndpoint, json, malformed_error,
+    ApiClient, ApiClientConfig, ApiRequest, Auth, VendorEndpoint, malformed_error, to_json_body,
 };
 use crate::wire::malformed;
 use crate::{ModelBuildError, Timeouts};
@@ -19,6 +19,7 @@ use crate::{ModelBuildError, Timeouts};
 /// Largest number of documents in one request. Both vendors have this limit.
 const DOCUMENTS_MAX: usize = 1000;
 
+/// Vendors with a rerank API.
 #[derive(Debug, Clone, Copy)]
 enum Vendor {
     Voyage,
@@ -39,6 +40,7 @@ pub fn cohere_reranker(model: impl Into<String>) -> HttpRerankerBuilder {
     builder(Vendor::Cohere, endpoint, "COHERE_API_KEY", model)
 }
 
+/// Creates a builder with a required key.
 fn builder(
     vendor: Vendor,
     endpoint: VendorEndpoint<'_>,
@@ -84,7 +86,7 @@ impl HttpRerankerBuilder {
         self
     }
 
-    /// Checks the configuration and builds the reranker. Sends no request.
+    /// Validates the configuration and builds the reranker. Sends no request.
     pub fn build(self) -> Result<HttpReranker, ModelBuildError> {
         if self.info.model.trim().is_empty() {
             return Err(ModelBuildError::Model);
@@ -94,7 +96,7 @@ impl HttpRerankerBuilder {
     }
 }
 
-/// Reranker over HTTP.
+/// Reranker that calls a vendor's API over HTTP.
 pub struct HttpReranker {
     vendor: Vendor,
     api: ApiClient,
@@ -132,7 +134,9 @@ struct ReportedUsage {
 }
 
 impl HttpReranker {
-    async fn rank(
+    /// Sends a rerank request and decodes the response. Sends nothing if no document is wanted. Returns an error if
+    /// there are too many documents.
+    async fn send_request(
         &self,
         query: &str,
         documents: &[String],
@@ -152,10 +156,12 @@ impl HttpReranker {
         };
         let body = RerankRequest { model: &self.info.model, query, documents, top_k, top_n };
         let read = |body: &[u8]| decode(body, documents.len());
-        self.api.send(ApiRequest::post(path, json(&body)?), read).await
+        self.api.send(ApiRequest::post(path, to_json_body(&body)?), read).await
     }
 }
 
+/// Decodes a response for this number of documents. Returns an error if a position is unknown or occurs twice, or a
+/// score is not finite.
 fn decode(body: &[u8], documents: usize) -> Result<RerankResponse, ModelError> {
     let body: RerankBody =
         serde_json::from_slice(body).map_err(|cause| malformed("a ranking", &cause))?;
@@ -202,10 +208,10 @@ impl Reranker for HttpReranker {
                 { gen_ai::USAGE_INPUT } = Empty,
                 { gen_ai::ERROR_TYPE } = Empty,
             );
-            let response = self.rank(query, documents, top).instrument(span.clone()).await;
+            let response = self.send_request(query, documents, top).instrument(span.clone()).await;
             let tokens =
                 |response: &RerankResponse| response.usage_known.then_some(response.usage.input);
-            span::close(&span, response.as_ref().map(tokens));
+            span::record_result(&span, response.as_ref().map(tokens));
             response
         })
     }

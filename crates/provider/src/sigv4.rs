@@ -21,7 +21,7 @@ const ALGORITHM: &str = "AWS4-HMAC-SHA256";
 const DATE: HeaderName = HeaderName::from_static("x-amz-date");
 const TOKEN: HeaderName = HeaderName::from_static("x-amz-security-token");
 
-/// Credentials of the signer.
+/// AWS credentials that sign a request.
 #[derive(Clone, Copy)]
 pub(crate) struct Credentials<'a> {
     pub(crate) access_key: &'a str,
@@ -36,7 +36,7 @@ pub(crate) struct Scope<'a> {
     pub(crate) service: &'a str,
 }
 
-/// Adds the signature headers to a `POST` request.
+/// Signs a `POST` request: adds the headers with the time, the session token and the signature.
 pub(crate) fn sign(
     credentials: Credentials<'_>,
     scope: Scope<'_>,
@@ -78,6 +78,7 @@ fn signed_headers(host: &str, headers: &HeaderMap) -> Vec<(String, String)> {
     signed
 }
 
+/// Returns the text of a request that AWS hashes and signs.
 fn canonical_request(request: &UnsignedRequest<'_>, signed: &[(String, String)]) -> String {
     let mut text = String::from("POST\n");
     // The path of the URL is already escaped. Every service except S3 expects it to be escaped twice.
@@ -96,6 +97,7 @@ fn canonical_request(request: &UnsignedRequest<'_>, signed: &[(String, String)])
     text
 }
 
+/// Returns the query with its parameters sorted.
 fn canonical_query(query: &str) -> String {
     let mut pairs: Vec<(&str, &str)> = query
         .split('&')
@@ -108,7 +110,7 @@ fn canonical_query(query: &str) -> String {
     pairs.join("&")
 }
 
-/// Input of a signature besides the request itself.
+/// Input of a signature in addition to the canonical request.
 struct Signer<'a> {
     credentials: Credentials<'a>,
     scope: Scope<'a>,
@@ -118,7 +120,7 @@ struct Signer<'a> {
 }
 
 impl Signer<'_> {
-    /// Returns the `Authorization` header of a canonical request.
+    /// Computes the value of the `Authorization` header for a canonical request.
     fn authorization(&self, canonical: &str) -> String {
         let Self { credentials, timestamp, signed, .. } = self;
         let day = &timestamp[..8];
@@ -140,11 +142,13 @@ impl Signer<'_> {
     }
 }
 
+/// Returns the names of the signed headers, separated by `;`.
 fn signed_header_names(signed: &[(String, String)]) -> String {
     let names: Vec<&str> = signed.iter().map(|(name, _)| name.as_str()).collect();
     names.join(";")
 }
 
+/// Returns the HMAC-SHA256 of a text.
 fn mac(key: &[u8], text: &str) -> hmac::Tag {
     hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, key), text.as_bytes())
 }
@@ -157,6 +161,7 @@ fn basic_format(now: Timestamp) -> String {
     format!("{digits}Z")
 }
 
+/// Converts a text to a header value. Returns an error if it contains characters that a header cannot hold.
 fn header_value(text: &str) -> Result<HeaderValue, ModelError> {
     HeaderValue::try_from(text).map_err(|cause| {
         let problem = "the AWS credentials contain characters that a header cannot hold: check them for line breaks and spaces";

@@ -16,7 +16,7 @@ use crate::wire::openai_chat::OpenAiChat;
 use crate::wire::openai_responses::OpenAiResponses;
 use crate::{HttpModel, HttpModelBuilder, ModelBuildError};
 
-/// OpenAI, over Chat Completions or Responses.
+/// Builders of models of OpenAI, over Chat Completions or Responses.
 #[derive(Debug, Clone, Copy)]
 pub struct OpenAi;
 
@@ -30,7 +30,7 @@ impl OpenAi {
     const VARIABLES: Variables<'static> =
         Variables { key: Self::KEY_VARIABLE, base_url: Self::BASE_URL_VARIABLE };
 
-    /// Creates a builder.
+    /// Creates a builder for Chat Completions. Building requires a key.
     pub fn builder(model: impl Into<String>) -> HttpModelBuilder<OpenAiChat> {
         let info = ModelCatalog::builtin().info("openai", &model.into());
         HttpModel::builder("openai", &info.model, OpenAiChat::default())
@@ -39,7 +39,7 @@ impl OpenAi {
             .require_key(Self::KEY_VARIABLE)
     }
 
-    /// Creates a builder for Responses. There, reasoning models keep their reasoning between tool calls.
+    /// Creates a builder for Responses. Over this API, reasoning models keep their reasoning between tool calls.
     pub fn responses(model: impl Into<String>) -> HttpModelBuilder<OpenAiResponses> {
         let info = ModelCatalog::builtin().info("openai", &model.into());
         HttpModel::builder("openai", &info.model, OpenAiResponses::default())
@@ -48,7 +48,7 @@ impl OpenAi {
             .require_key(Self::KEY_VARIABLE)
     }
 
-    /// Builds a model with the key and the base URL from the environment.
+    /// Builds a model with the key and the base URL from the environment. Returns an error if the key is not set.
     pub fn from_env(model: impl Into<String>) -> Result<HttpModel, ModelBuildError> {
         Self::builder_from_vars(model, |name| std::env::var(name).ok()).build()
     }
@@ -62,7 +62,7 @@ impl OpenAi {
     }
 }
 
-/// Anthropic, over Messages.
+/// Builders of models of Anthropic, over Messages.
 #[derive(Debug, Clone, Copy)]
 pub struct Anthropic;
 
@@ -76,7 +76,7 @@ impl Anthropic {
     const VARIABLES: Variables<'static> =
         Variables { key: Self::KEY_VARIABLE, base_url: Self::BASE_URL_VARIABLE };
 
-    /// Creates a builder.
+    /// Creates a builder for Messages. Building requires a key.
     pub fn builder(model: impl Into<String>) -> HttpModelBuilder<AnthropicMessages> {
         let info = ModelCatalog::builtin().info("anthropic", &model.into());
         HttpModel::builder("anthropic", &info.model, AnthropicMessages::for_model(&info.model))
@@ -85,7 +85,7 @@ impl Anthropic {
             .require_key(Self::KEY_VARIABLE)
     }
 
-    /// Builds a model with the key and the base URL from the environment.
+    /// Builds a model with the key and the base URL from the environment. Returns an error if the key is not set.
     pub fn from_env(model: impl Into<String>) -> Result<HttpModel, ModelBuildError> {
         Self::builder_from_vars(model, |name| std::env::var(name).ok()).build()
     }
@@ -111,14 +111,14 @@ pub fn openai_compatible(
     HttpModel::builder(provider, &info.model, wire).info(info).base_url(base_url)
 }
 
-/// Environment variables of a vendor.
+/// Names of a vendor's environment variables.
 #[derive(Debug, Clone, Copy)]
 struct Variables<'a> {
     key: &'a str,
     base_url: &'a str,
 }
 
-/// Sets the key and the base URL from the variables.
+/// Sets the key and the base URL from the variables. A variable that is not set or blank changes nothing.
 fn configure_from_env<W: WireFormat>(
     builder: HttpModelBuilder<W>,
     names: Variables<'_>,

@@ -31,7 +31,7 @@ use normalize::MessageRules;
 
 /// Protocol of one vendor.
 pub trait WireFormat: Send + Sync + 'static {
-    /// Returns the path of the endpoint under a base URL such as `https://api.example.com/v1`.
+    /// Returns the path of the endpoint, to append to a base URL such as `https://api.example.com/v1`.
     fn path(&self, base_path: &str) -> &'static str;
 
     /// Returns the path with the parts that depend on the model, and with a query if the vendor needs one. It starts
@@ -45,15 +45,15 @@ pub trait WireFormat: Send + Sync + 'static {
         Framing::Sse
     }
 
-    /// Returns the vendor's rules for conversations.
+    /// Returns the vendor's rules for tool names, call ids and reasoning.
     fn message_rules(&self) -> MessageRules {
         MessageRules::default()
     }
 
-    /// Adapts the wire to the properties of a model.
+    /// Sets the options of the wire that depend on the properties of a model. Does nothing by default.
     fn configure(&mut self, _entry: &CatalogEntry) {}
 
-    /// Signs one attempt, for vendors whose credentials sign requests instead of being sent.
+    /// Signs one attempt, for vendors whose credentials sign requests instead of being sent. Does nothing by default.
     fn sign(
         &self,
         _key: Option<&str>,
@@ -66,7 +66,8 @@ pub trait WireFormat: Send + Sync + 'static {
     fn headers(&self, key: Option<&str>, headers: &mut HeaderMap)
     -> Result<(), InvalidHeaderValue>;
 
-    /// Returns the body of a streaming request. Fails if the vendor would reject the request.
+    /// Encodes a streaming request as the body of an HTTP request. Returns an error if the vendor would reject the
+    /// request.
     fn encode(&self, request: &ChatRequest, info: &ModelInfo) -> Result<Vec<u8>, ModelError>;
 
     /// Creates a decoder for one response.
@@ -139,18 +140,19 @@ impl WireFormat for Box<dyn WireFormat> {
 
 /// Decodes the events of one response into [`ModelEvent`]s.
 pub trait Decoder: Send {
-    /// Decodes one event. Returns whether the response is complete.
+    /// Decodes one event, and appends the resulting events to `out`. Returns [`DecodeStatus::Done`] when the response
+    /// is complete, and an error if the event is malformed or reports an error of the vendor.
     fn push(
         &mut self,
         event: &SseEvent<'_>,
         out: &mut Vec<ModelEvent>,
     ) -> Result<DecodeStatus, ModelError>;
 
-    /// Ends the input. Some protocols can complete a response here that lacks its end marker.
+    /// Ends the input, and appends the remaining events to `out`. Returns an error if the response is incomplete.
     fn finish(&mut self, out: &mut Vec<ModelEvent>) -> Result<(), ModelError>;
 }
 
-/// Status of a decoder.
+/// Whether a decoder needs more events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DecodeStatus {
     /// More events may follow.
@@ -159,7 +161,7 @@ pub enum DecodeStatus {
     Done,
 }
 
-/// Returns the error of data that does not follow the vendor's protocol.
+/// Creates the error of data that does not follow the vendor's protocol. `what` names the data.
 pub(crate) fn malformed(what: &str, cause: &serde_json::Error) -> ModelError {
     // The message contains a position and never the content, because the provider's bytes may contain a prompt.
     let position = format!("line {} column {}", cause.line(), cause.column());
@@ -169,7 +171,7 @@ pub(crate) fn malformed(what: &str, cause: &serde_json::Error) -> ModelError {
     )
 }
 
-/// Returns the error of a tool call without a name.
+/// Creates the error of a tool call without a name.
 pub(crate) fn missing_tool_name() -> ModelError {
     ModelError::new(ModelErrorClass::Malformed, "the provider sent a tool call without a name")
 }

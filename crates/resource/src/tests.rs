@@ -148,7 +148,7 @@ async fn roles_come_only_from_the_declaration() {
     assert_eq!(ResourceSet::parse(&renamed).unwrap().unmatched_permissions().len(), 1);
 }
 
-/// A call of the clerk under a guard.
+/// Returns a call of the clerk under a guard.
 fn pay(guard: &Guard) -> GuardDecision {
     let spec = ToolSpec::new("pay", "Pays", json!({"type": "object"})).unwrap();
     let tool: Arc<dyn Tool> = Arc::new(FnTool::new(spec, |_permit, _cx| {
@@ -166,14 +166,14 @@ async fn replaced_rules_apply_to_the_next_call() {
         GuardServices { policies: Some(Arc::clone(&provider) as _), ..GuardServices::default() };
     let origin = CallOrigin { agent: "clerk".to_owned(), ..CallOrigin::default() };
     let guard = Guard::default().with_services(services).for_run(origin).await;
-    assert!(matches!(pay(guard.refreshed().await.as_ref()), GuardDecision::Allow(_)));
+    assert!(matches!(pay(guard.refresh().await.as_ref()), GuardDecision::Allow(_)));
     provider.replace(parse(MANIFESTS));
     assert!(matches!(pay(&guard), GuardDecision::Allow(_)), "a compiled policy does not change");
-    assert!(matches!(pay(guard.refreshed().await.as_ref()), GuardDecision::Ask(_)));
+    assert!(matches!(pay(guard.refresh().await.as_ref()), GuardDecision::Ask(_)));
     provider.replace(parse(&MANIFESTS.replace("approval_required", "deny")));
-    assert!(matches!(pay(guard.refreshed().await.as_ref()), GuardDecision::Deny(_)));
+    assert!(matches!(pay(guard.refresh().await.as_ref()), GuardDecision::Deny(_)));
     provider.replace(allowing);
-    assert!(matches!(pay(guard.refreshed().await.as_ref()), GuardDecision::Allow(_)));
+    assert!(matches!(pay(guard.refresh().await.as_ref()), GuardDecision::Allow(_)));
 }
 
 #[test]

@@ -19,6 +19,7 @@ pub struct App {
     state: Arc<AppState>,
 }
 
+/// State that the clones of a server share.
 struct AppState {
     engine: Engine,
     options: AppOptions,
@@ -30,7 +31,7 @@ struct AppState {
 }
 
 impl App {
-    /// Creates a server for an engine.
+    /// Creates a server for an engine. It serves requests as soon as a listener or a local transport passes them on.
     #[expect(clippy::expect_used, reason = "metric names are constants, and a test registers them")]
     pub fn new(engine: Engine, options: AppOptions) -> Self {
         let limits = &options.limits;
@@ -51,7 +52,8 @@ impl App {
         auth::bootstrap_admin_token(self).await
     }
 
-    /// Ends all streams and waits, so that their clients connect to another server. It cannot be undone.
+    /// Makes all open streams and all requests that wait for a run end, so that their clients connect to another
+    /// server. Returns at once. It cannot be undone.
     pub fn begin_shutdown(&self) {
         self.state.shutdown.cancel();
     }
@@ -66,6 +68,7 @@ impl App {
         &self.state.shutdown
     }
 
+    /// Returns the engine.
     pub(crate) fn engine(&self) -> &Engine {
         &self.state.engine
     }
@@ -74,6 +77,7 @@ impl App {
         &self.state.options
     }
 
+    /// Returns the declared tools. `None` if the server has none.
     pub(crate) fn tools(&self) -> Option<&dyn ToolService> {
         self.state.options.tools.as_deref()
     }

@@ -62,6 +62,7 @@ impl Principal {
         }
     }
 
+    /// Returns the principal of callers of public operations, which has no permission.
     fn anonymous() -> Self {
         Self {
             token: None,
@@ -82,7 +83,8 @@ impl Principal {
     }
 }
 
-/// Authenticates the caller of a request.
+/// Authenticates the caller of a request by its token, and records the use of the token. Returns an error if the token
+/// is missing, unknown, expired or revoked.
 pub(crate) async fn authenticate(
     app: &App,
     access: Access,
@@ -100,7 +102,7 @@ pub(crate) async fn authenticate(
     Ok(Arc::new(Principal::of(token)))
 }
 
-/// Checks that the caller has the required access in the namespace.
+/// Returns an error if the caller lacks the required scope or cannot access the namespace.
 pub(crate) fn authorize(
     principal: &Principal,
     access: Access,
@@ -121,7 +123,8 @@ pub(crate) fn authorize(
     }
 }
 
-/// Creates a token. The new token cannot have more scopes or namespaces than its creator.
+/// Creates a token. Returns an error if the request is invalid, or the new token would have more scopes or namespaces
+/// than its creator.
 pub(crate) async fn create(
     app: &App,
     principal: &Principal,
@@ -136,7 +139,7 @@ pub(crate) async fn create(
         let detail = format!("there is no namespace `{name}`");
         return Err(Problem::new(ErrorKind::NotFound, "not_found", detail));
     }
-    let secret = token::secret().ok_or_else(|| error::internal(&"no random source"))?;
+    let secret = token::generate_secret().ok_or_else(|| error::internal(&"no random source"))?;
     let stored = NewToken {
         hash: token::to_hex(token::hash(&secret)),
         name: new.name,
@@ -162,7 +165,8 @@ pub(crate) async fn list(
     Ok(Page { items, next: page.next.map(|id| id.to_string()) })
 }
 
-/// Revokes a token. It takes effect at once in every process.
+/// Revokes a token. It takes effect at once in every process. Returns an
+/// error if the caller cannot access the token.
 pub(crate) async fn revoke(
     app: &App,
     principal: &Principal,
@@ -207,10 +211,12 @@ pub(crate) async fn bootstrap_admin_token(app: &App) -> Result<Option<String>, P
     Ok(Some(create(app, &Principal::local(), new).await?.secret))
 }
 
+/// Returns true if the caller can access all namespaces of the token.
 fn can_view(principal: &Principal, token: &Token) -> bool {
     token.namespaces.iter().all(|name| principal.can_access(name))
 }
 
+/// Returns an error if the name, the scopes, the namespaces or the lifetime of a new token are invalid.
 fn check(app: &App, new: &provost_api::NewToken) -> Result<(), Problem> {
     let chars = new.name.chars().count();
     if !(1..=NAME_CHARS_MAX).contains(&chars) || new.name.chars().any(char::is_control) {
@@ -236,6 +242,7 @@ fn check(app: &App, new: &provost_api::NewToken) -> Result<(), Problem> {
     Ok(())
 }
 
+/// Parses the token of the header `Authorization`. `None` if the header is missing, repeated or malformed.
 fn bearer_token(headers: &HeaderMap) -> Option<token::PresentedToken> {
     // Repeated headers are rejected, because a proxy and this server could read different ones.
     let mut values = headers.get_all(AUTHORIZATION).iter();
@@ -276,6 +283,7 @@ fn record_use(app: &App, token: &Token, now: Timestamp) {
     });
 }
 
+/// Converts a stored token for the API. Returns an error if a stored scope is unknown.
 fn to_api(token: Token) -> Result<provost_api::Token, Problem> {
     let scopes = token.scopes.iter().map(|scope| scope.parse()).collect::<Result<_, String>>();
     Ok(provost_api::Token {

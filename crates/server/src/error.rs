@@ -45,7 +45,7 @@ pub(crate) fn invalid(field: &str, problem: &str) -> Problem {
     Problem::new(ErrorKind::Invalid, "invalid", format!("{field}: {problem}")).field(field, problem)
 }
 
-/// Logs a defect of the server and returns the problem for it.
+/// Logs a defect of the server, and returns a problem without details.
 pub(crate) fn internal(error: &dyn std::fmt::Display) -> Problem {
     tracing::error!(%error, "defect");
     Problem::new(ErrorKind::Bug, "bug", "internal error: see the log of the server")
@@ -77,7 +77,7 @@ pub(crate) fn from_engine(error: EngineError) -> Problem {
     }
 }
 
-/// Converts the path of a field from the names of the engine to those of the API.
+/// Converts the path of a field from the names of the engine to the names of the API.
 fn api_field(path: &str) -> String {
     let prefixes = [
         ("schedule.command.", "task."),

@@ -21,7 +21,7 @@ use crate::app::App;
 use crate::error;
 use crate::router::{Endpoint, SchemaFn};
 
-/// Input of an operation besides its path and headers.
+/// Input of an operation in addition to its path and headers.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Input {
     /// No input. A query or a body is rejected.

@@ -84,7 +84,7 @@ pub async fn serve(app: App, listener: TcpListener, shutdown: impl Future<Output
     );
 }
 
-/// Returns true if the error concerns one connection only, so that the next one can succeed.
+/// Returns true if the error concerns one connection only, so that the next accept can succeed.
 fn is_transient_accept_error(error: &io::Error) -> bool {
     use io::ErrorKind as Kind;
     matches!(

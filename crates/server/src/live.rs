@@ -62,6 +62,7 @@ impl LiveEvents {
         self.registry.subscriber_count()
     }
 
+    /// Starts the task that passes committed events to the subscriptions, unless it runs.
     fn start_dispatcher(&self, engine: &Engine) {
         let mut dispatcher_task = self.dispatcher_task.lock();
         if dispatcher_task.as_ref().is_none_or(AbortHandle::is_finished) {

@@ -51,6 +51,7 @@ pub(crate) struct Metrics {
 pub(crate) struct OpenGuard(IntGauge);
 
 impl OpenGuard {
+    /// Creates and registers the metrics of this process.
     fn new(gauge: &IntGauge) -> Self {
         gauge.inc();
         Self(gauge.clone())
@@ -131,6 +132,7 @@ impl Metrics {
     }
 }
 
+/// Registers a metric and returns it.
 fn register<C: Collector + Clone + 'static>(
     registry: &Registry,
     collector: C,
@@ -147,7 +149,7 @@ fn open_gauge(registry: &Registry, name: &str, help: &str) -> Result<IntGauge, p
     register(registry, IntGauge::new(name, help)?)
 }
 
-/// Returns all metrics as text.
+/// Reads the metrics of the database, at most once per interval, and returns all metrics as text.
 pub(crate) async fn render(app: &App) -> Result<String, Problem> {
     let metrics = app.metrics();
     let snapshot = metrics

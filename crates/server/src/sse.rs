@@ -36,8 +36,8 @@ const SNAPSHOT_ATTEMPTS_MAX: u32 = 16;
 /// Target size of a page in bytes. It bounds the memory of a client that stops reading.
 const PAGE_BYTES: usize = 192 * 1024;
 
-/// Opens a stream as the body of a response. The stream ends between two events when the server shuts down or its time limit
-/// is reached.
+/// Opens a stream as the body of a response: stored events first, then new events. The stream ends between two events
+/// when the server shuts down or its time limit is reached.
 pub(crate) async fn open(app: App, source: StreamSource, start: StreamStart, deltas: bool) -> Body {
     let interest = if deltas { Interest::EventsAndDeltas } else { Interest::Events };
     let subscription = app.live().subscribe(app.engine(), source.topic(), interest).await;
@@ -63,7 +63,7 @@ pub(crate) async fn open(app: App, source: StreamSource, start: StreamStart, del
     }))
 }
 
-/// Completes when a stream that starts now must end.
+/// Waits until the server shuts down or the time limit of a stream that starts now is reached.
 fn stream_end(app: &App) -> impl Future<Output = ()> + Send + 'static {
     let shutdown = app.shutdown().clone();
     let timeout = app.options().limits.stream_timeout;
@@ -81,7 +81,7 @@ fn stream_end(app: &App) -> impl Future<Output = ()> + Send + 'static {
     }
 }
 
-/// State of one stream.
+/// State of one stream: its position in the log, and its subscription to new events.
 struct EventReader {
     app: App,
     source: StreamSource,
@@ -123,7 +123,7 @@ struct EventPage {
     has_more: bool,
 }
 
-/// Handling of a frame.
+/// What to do with a frame of a new event.
 enum FrameAction {
     Send,
     Skip,
@@ -149,7 +149,7 @@ impl EventReader {
         events.filter(|bytes| std::future::ready(!bytes.is_empty()))
     }
 
-    /// Streams the stored events, followed by a snapshot of the turn in progress if the client wants deltas.
+    /// Sends the stored events, followed by a snapshot of the turn in progress if the client wants deltas.
     fn replay(&mut self) -> impl Stream<Item = Bytes> + Send {
         stream! {
             let mut attempts = 0;
@@ -186,7 +186,7 @@ impl EventReader {
         }
     }
 
-    /// Streams new events.
+    /// Sends new events as they are committed. Reads the log after a gap.
     fn follow(&mut self) -> impl Stream<Item = Bytes> + Send {
         stream! {
             let mut must_read = false;
@@ -222,7 +222,8 @@ impl EventReader {
         matches!(self.state, StreamState::Open)
     }
 
-    /// Reads a page of the log. If the read fails, the stream ends, and the client reconnects with its cursor.
+    /// Reads a page of the log and encodes it. If the read fails, the stream ends, and the client reconnects with its
+    /// cursor.
     async fn read_page(&mut self) -> EventPage {
         match self.source.page(self.app.engine(), self.at, self.page_size).await {
             Ok(page) => self.apply_page(&page),
@@ -234,6 +235,7 @@ impl EventReader {
         }
     }
 
+    /// Encodes a page, and advances the position of the stream. Adapts the size of the next page.
     fn apply_page(&mut self, page: &LogPage) -> EventPage {
         let kind = self.source.cursor_kind();
         let frames = page.entries.iter().map(|entry| encode::event(self.generation, entry, kind));
@@ -256,7 +258,8 @@ impl EventReader {
         EventPage { bytes, has_more: page.has_more }
     }
 
-    /// Decides whether to send a frame. It skips frames that were sent before or are stale.
+    /// Decides whether to send a frame, and advances the position. Skips frames that were sent before or are stale; a
+    /// gap makes the stream read the log.
     fn accept(&mut self, frame: &Frame) -> FrameAction {
         let is_run = self.source.run().is_some();
         match frame.kind {

@@ -13,15 +13,16 @@ use tokio::time::Sleep;
 
 use crate::reply::Ending;
 
-/// Body that sends frames. It counts itself as abandoned if it is dropped before its end.
+/// Response body that sends frames with a pause before each. If it is dropped before its end, it increments the counter
+/// of abandoned responses.
 pub(crate) struct ReplyBody {
     frames: Arc<[Bytes]>,
     next: usize,
     pause: Duration,
     sleep: Option<Pin<Box<Sleep>>>,
     ending: Ending,
-    flushed: bool,
-    over: bool,
+    is_flushed: bool,
+    is_ended: bool,
     abandoned: watch::Sender<usize>,
 }
 
@@ -32,7 +33,16 @@ impl ReplyBody {
         ending: Ending,
         abandoned: watch::Sender<usize>,
     ) -> Self {
-        Self { frames, next: 0, pause, sleep: None, ending, flushed: false, over: false, abandoned }
+        Self {
+            frames,
+            next: 0,
+            pause,
+            sleep: None,
+            ending,
+            is_flushed: false,
+            is_ended: false,
+            abandoned,
+        }
     }
 
     fn poll_pause(&mut self, cx: &mut Context<'_>) -> Poll<()> {
@@ -63,18 +73,18 @@ impl Body for ReplyBody {
         }
         match self.ending {
             Ending::Hanging => Poll::Pending,
-            Ending::Dropped if !self.flushed => {
+            Ending::Dropped if !self.is_flushed => {
                 // A pause lets the server write its buffer before the connection breaks.
-                self.flushed = true;
+                self.is_flushed = true;
                 cx.waker().wake_by_ref();
                 Poll::Pending
             }
             Ending::Dropped => {
-                self.over = true;
+                self.is_ended = true;
                 Poll::Ready(Some(Err(io::ErrorKind::ConnectionAborted.into())))
             }
             Ending::Complete | Ending::WithoutFinalFrame => {
-                self.over = true;
+                self.is_ended = true;
                 Poll::Ready(None)
             }
         }
@@ -83,7 +93,7 @@ impl Body for ReplyBody {
 
 impl Drop for ReplyBody {
     fn drop(&mut self) {
-        if !self.over {
+        if !self.is_ended {
             self.abandoned.send_modify(|count| *count += 1);
         }
     }

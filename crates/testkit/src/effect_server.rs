@@ -41,12 +41,14 @@ pub struct EffectServer {
     server: JoinHandle<()>,
 }
 
+/// State that the server and its handle share.
 struct Shared {
     effect_log: Mutex<EffectLog>,
     calls: watch::Sender<usize>,
 }
 
 impl Shared {
+    /// Waits until the server has recorded this number of calls, without probes.
     async fn wait_for_calls(&self, expected: usize) {
         let mut calls = self.calls.subscribe();
         // The sender lives as long as the server, so the wait cannot fail.
@@ -59,7 +61,7 @@ impl EffectServer {
     ///
     /// # Panics
     /// If no port of the loopback interface can be opened.
-    #[expect(clippy::expect_used, reason = "a test that has no port cannot go on")]
+    #[expect(clippy::expect_used, reason = "a test cannot continue without a port")]
     pub async fn start() -> Self {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.expect("a free port");
         let address = listener.local_addr().expect("a bound port has an address");
@@ -109,12 +111,13 @@ impl EffectServer {
         *self.shared.calls.borrow()
     }
 
-    /// Waits for a number of calls. Their effects are performed by then; their responses may be paused.
+    /// Waits until the server has recorded this number of calls, without probes. Their effects are performed by then;
+    /// their responses may be paused.
     pub async fn wait_for_calls(&self, expected: usize) {
         self.shared.wait_for_calls(expected).await;
     }
 
-    /// Pauses the responses of a path from now on, after their effects.
+    /// Pauses every later response of a path. The effects are performed without delay.
     pub fn pause_responses(&self, path: EffectKind) {
         self.shared.effect_log.lock().pause_responses(path);
     }
@@ -129,7 +132,7 @@ impl EffectServer {
         self.shared.effect_log.lock().resume_responses();
     }
 
-    /// Makes probes of this effect key return `unsure`.
+    /// Makes later probes of this effect key return `unsure`.
     pub fn set_uncertain(&self, key: &str) {
         self.shared.effect_log.lock().set_uncertain(key);
     }

@@ -14,7 +14,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-/// An event that was read from any source.
+/// An event of a run, read from a log, a stream or the store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Record {
     /// Run of the event.
@@ -44,16 +44,16 @@ pub struct Lease {
     pub until: Option<i64>,
 }
 
-/// Violation of an invariant.
+/// A broken rule in the history of a run or session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Violation {
     /// Numbers are missing before an event.
     Gap {
         /// The run.
         run: String,
-        /// The number that was due.
+        /// The expected number.
         due: u64,
-        /// The number that came.
+        /// The number of the event.
         seq: u64,
     },
     /// A number came twice.
@@ -88,15 +88,15 @@ pub enum Violation {
         /// Its last event.
         last: String,
     },
-    /// Something came after the terminal event.
+    /// An event follows the terminal event.
     AfterEnd {
         /// The run.
         run: String,
         /// The number of the terminal event.
         end: u64,
-        /// The number of what came later.
+        /// The number of the later event.
         seq: u64,
-        /// What came later.
+        /// Kind of the later event.
         kind: String,
     },
     /// A run that was accepted has no events.
@@ -108,7 +108,7 @@ pub enum Violation {
     TwoOwners {
         /// The lease that began first.
         first: Lease,
-        /// The lease that began before the first one was over.
+        /// The lease that began before `first` ended.
         second: Lease,
     },
     /// A lease that ends before it begins.
@@ -118,7 +118,7 @@ pub enum Violation {
     },
 }
 
-/// Checks numbers, epochs and endings of all runs.
+/// Returns all violations of [`sequences`], [`epochs`] and [`endings`].
 ///
 /// Records are given in the order in which they were committed or read; runs may be mixed.
 pub fn check(records: &[Record], is_terminal: impl Fn(&str) -> bool) -> Vec<Violation> {
@@ -128,7 +128,8 @@ pub fn check(records: &[Record], is_terminal: impl Fn(&str) -> bool) -> Vec<Viol
     violations
 }
 
-/// Checks that the numbers of each run are 1, 2, 3 … in the order given, without a gap or a repeat.
+/// Returns a violation for each number that is missing, repeated or out of order. The records of a run must have the
+/// numbers 1, 2, 3 … in the order given.
 pub fn sequences(records: &[Record]) -> Vec<Violation> {
     let mut violations = Vec::new();
     for (run, records) in by_run(records) {
@@ -149,7 +150,7 @@ pub fn sequences(records: &[Record]) -> Vec<Violation> {
     violations
 }
 
-/// Checks that the epochs of each run never go down from one number to the next.
+/// Returns a violation for each event whose epoch is lower than an epoch before it in the same run.
 pub fn epochs(records: &[Record]) -> Vec<Violation> {
     let mut violations = Vec::new();
     for (run, records) in sorted_by_run(records) {
@@ -165,7 +166,8 @@ pub fn epochs(records: &[Record]) -> Vec<Violation> {
     violations
 }
 
-/// Checks that each run has exactly one terminal event and that it is the last.
+/// Returns a violation for each run without a terminal event, and for each event after the first terminal event of its
+/// run.
 pub fn endings(records: &[Record], is_terminal: impl Fn(&str) -> bool) -> Vec<Violation> {
     let mut violations = Vec::new();
     for (run, records) in sorted_by_run(records) {
@@ -184,14 +186,15 @@ pub fn endings(records: &[Record], is_terminal: impl Fn(&str) -> bool) -> Vec<Vi
     violations
 }
 
-/// Checks that every run that was accepted has events.
+/// Returns a violation for each accepted run without events.
 pub fn lost<'a>(records: &[Record], accepted: impl IntoIterator<Item = &'a str>) -> Vec<Violation> {
     let known = by_run(records);
     let lost = accepted.into_iter().filter(|run| !known.contains_key(run));
     lost.map(|run| Violation::Lost { run: run.to_owned() }).collect()
 }
 
-/// Checks that at no instant a session has two owners, be it of two runs or of one run in two epochs.
+/// Returns a violation for each lease that starts while another lease of its session is active, and for each lease that
+/// ends before it starts.
 pub fn leases(leases: &[Lease]) -> Vec<Violation> {
     let mut violations = Vec::new();
     let mut sessions: BTreeMap<&str, Vec<&Lease>> = BTreeMap::new();
@@ -221,10 +224,10 @@ pub fn leases(leases: &[Lease]) -> Vec<Violation> {
     violations
 }
 
-/// Fails the test if there are violations, and lists them.
+/// Panics with a list of the violations if there are any.
 ///
 /// # Panics
-/// If there is one.
+/// If there is a violation.
 #[track_caller]
 #[expect(clippy::panic, reason = "this is how a test fails")]
 pub fn assert_holds(violations: &[Violation]) {
@@ -234,6 +237,7 @@ pub fn assert_holds(violations: &[Violation]) {
     }
 }
 
+/// Groups the records by run, in the order given.
 fn by_run(records: &[Record]) -> BTreeMap<&str, Vec<&Record>> {
     let mut runs: BTreeMap<&str, Vec<&Record>> = BTreeMap::new();
     for record in records {
@@ -242,6 +246,7 @@ fn by_run(records: &[Record]) -> BTreeMap<&str, Vec<&Record>> {
     runs
 }
 
+/// Groups the records by run, sorted by sequence number.
 fn sorted_by_run(records: &[Record]) -> BTreeMap<&str, Vec<&Record>> {
     let mut runs = by_run(records);
     for records in runs.values_mut() {

@@ -21,7 +21,7 @@ use tokio::sync::watch::{Receiver, Sender};
 pub use watch::Stream;
 use watch::{Output, State};
 
-/// Timeout for the effect of a signal.
+/// Maximum time until a signal takes effect.
 const SIGNAL_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Environment variable that identifies the descendants of a process under test.
@@ -42,12 +42,13 @@ pub struct Process {
 }
 
 impl Process {
-    /// Starts a program without input. Replaces the input, output and process group of the command.
+    /// Starts a program with a closed input. Replaces the input, output and process group of the command.
     pub fn start(command: Command) -> Result<Self, ProcessError> {
         Self::spawn(command, Stdio::null())
     }
 
-    /// Starts a program whose input [`send`](Self::send) writes.
+    /// Starts a program with an open input, which [`send`](Self::send) writes. Replaces the input, output and process
+    /// group of the command.
     pub fn start_with_input(command: Command) -> Result<Self, ProcessError> {
         Self::spawn(command, Stdio::piped())
     }
@@ -62,11 +63,11 @@ impl Process {
         let mut child =
             started.map_err(|e| ProcessError { what: format!("{name}: {e}"), output: None })?;
         let output = Sender::new(Output::default());
-        watch::read(child.stdout.take(), Stream::Out, &output);
-        watch::read(child.stderr.take(), Stream::Err, &output);
+        watch::spawn_reader(child.stdout.take(), Stream::Out, &output);
+        watch::spawn_reader(child.stderr.take(), Stream::Err, &output);
         let id = Pid::from_child(&child);
         let state = Sender::new(State::Running);
-        let watcher = Some(watch::follow(id, state.clone()));
+        let watcher = Some(watch::spawn_watcher(id, state.clone()));
         Ok(Self { name, tag, id, stdin: child.stdin.take(), child, output, state, watcher })
     }
 
@@ -75,7 +76,7 @@ impl Process {
         self.child.id()
     }
 
-    /// Returns all lines so far.
+    /// Returns all complete lines that the process has written so far to both streams.
     pub fn lines(&self) -> Vec<String> {
         self.output.borrow().lines.iter().map(|(_, line)| line.clone()).collect()
     }
@@ -95,7 +96,7 @@ impl Process {
         Ok(lines.swap_remove(0))
     }
 
-    /// Waits for `count` lines that contain a text.
+    /// Waits for `count` lines that contain a text, and returns them. Returns an error after the timeout.
     pub async fn wait_for_lines(
         &self,
         text: &str,
@@ -117,7 +118,7 @@ impl Process {
         }
     }
 
-    /// Waits until the process exits.
+    /// Waits until the process exits, and returns its status. Returns an error after the timeout.
     pub async fn wait(&self, wait: Duration) -> Result<ExitStatus, ProcessError> {
         self.wait_for_state(wait, "no end", |state| match state {
             State::Ended(status) => Some(status),
@@ -126,7 +127,8 @@ impl Process {
         .await
     }
 
-    /// Waits until the process is frozen, by itself or by another process.
+    /// Waits until the process is frozen, by itself or by another process. Returns an error if it exits, or after the
+    /// timeout.
     pub async fn wait_until_frozen(&self, wait: Duration) -> Result<(), ProcessError> {
         self.wait_for_state(wait, "not frozen", |state| (state == State::Frozen).then_some(()))
             .await
@@ -134,17 +136,17 @@ impl Process {
 
     /// Kills the process like `kill -9`, and waits for its exit. Its descendants continue.
     pub async fn kill(&self) -> Result<ExitStatus, ProcessError> {
-        self.signal(Signal::KILL)?;
+        self.send_signal(Signal::KILL)?;
         self.wait(SIGNAL_TIMEOUT).await
     }
 
     /// Stops the process with SIGSTOP, and waits until it has stopped.
     pub async fn freeze(&self) -> Result<(), ProcessError> {
-        self.signal(Signal::STOP)?;
+        self.send_signal(Signal::STOP)?;
         self.wait_until_frozen(SIGNAL_TIMEOUT).await
     }
 
-    /// Continues a frozen process.
+    /// Continues a frozen process with SIGCONT.
     pub fn thaw(&self) -> Result<(), ProcessError> {
         // Set before the signal, so that an immediate second freeze is visible as a new state.
         self.state.send_if_modified(|state| {
@@ -154,25 +156,25 @@ impl Process {
             }
             is_frozen
         });
-        self.signal(Signal::CONT)
+        self.send_signal(Signal::CONT)
     }
 
     /// Sends SIGTERM.
     pub fn terminate(&self) -> Result<(), ProcessError> {
-        self.signal(Signal::TERM)
+        self.send_signal(Signal::TERM)
     }
 
     /// Sends SIGINT, like Ctrl-C.
     pub fn interrupt(&self) -> Result<(), ProcessError> {
-        self.signal(Signal::INT)
+        self.send_signal(Signal::INT)
     }
 
     /// Sends SIGHUP, like a closed terminal.
     pub fn hang_up(&self) -> Result<(), ProcessError> {
-        self.signal(Signal::HUP)
+        self.send_signal(Signal::HUP)
     }
 
-    /// Writes to the input.
+    /// Writes text to the input of the process.
     pub fn send(&mut self, text: &str) -> Result<(), ProcessError> {
         let Some(stdin) = &mut self.stdin else {
             return Err(self.error("has no open input; start it with start_with_input".to_owned()));
@@ -181,17 +183,20 @@ impl Process {
         sent.map_err(|e| self.error(format!("does not read its input: {e}")))
     }
 
-    /// Closes the input.
+    /// Closes the input of the process, if it is open.
     pub fn close_input(&mut self) {
         self.stdin = None;
     }
 
-    /// The system does not reuse the id before the drop, so the signal cannot reach another process.
-    fn signal(&self, signal: Signal) -> Result<(), ProcessError> {
+    /// Sends a signal to the process. The system does not reuse the id before the drop, so the signal cannot reach
+    /// another process.
+    fn send_signal(&self, signal: Signal) -> Result<(), ProcessError> {
         let sent = kill_process(self.id, signal);
         sent.map_err(|e| self.error(format!("signal {}: {e}", signal.as_raw())))
     }
 
+    /// Waits until `wanted` returns a value for the state. Returns an error that starts with `missing` if the process
+    /// exits first, or after the timeout.
     async fn wait_for_state<T>(
         &self,
         wait: Duration,
@@ -208,13 +213,14 @@ impl Process {
         }
     }
 
+    /// Creates an error with the name, the id and the output of the process.
     fn error(&self, what: String) -> ProcessError {
         let output = Some(self.output.borrow().to_string());
         ProcessError { what: format!("{} ({}): {what}", self.name, self.id()), output }
     }
 }
 
-/// Waits until a value is decided, and returns it. `None` after the timeout.
+/// Waits until `is_decided` accepts the value, and returns it. `None` after the timeout, or if the sender is dropped.
 async fn await_value<T: Clone>(
     mut values: Receiver<T>,
     is_decided: impl Fn(&T) -> bool,

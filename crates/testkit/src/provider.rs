@@ -39,7 +39,7 @@ pub struct Recorded {
 }
 
 impl Recorded {
-    /// Returns a header as text.
+    /// Returns a header as text. `None` if the request does not have it or it is not valid text.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name)?.to_str().ok()
     }
@@ -62,7 +62,7 @@ struct Shared {
     abandoned: watch::Sender<usize>,
 }
 
-/// Provider that responds from a script or a function, over a real socket.
+/// HTTP server with the API of model vendors that responds from a script or a function.
 ///
 /// Dropping it closes the port and all connections.
 pub struct FakeProvider {
@@ -72,7 +72,8 @@ pub struct FakeProvider {
 }
 
 impl FakeProvider {
-    /// Starts a provider that sends the replies given to [`reply`](Self::reply), one for each request.
+    /// Starts a provider that sends the replies given to [`reply`](Self::reply), one for each request. A request
+    /// without a reply gets status 400.
     ///
     /// # Panics
     /// If no port of the loopback interface can be opened.
@@ -88,6 +89,7 @@ impl FakeProvider {
         Self::serve(Some(Box::new(answer))).await
     }
 
+    /// Starts the server on a port that the system chooses.
     #[expect(clippy::expect_used, reason = "a test that has no port cannot go on")]
     async fn serve(answer: Option<Box<Answer>>) -> Self {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.expect("a free port");
@@ -125,7 +127,7 @@ impl FakeProvider {
         lock(&self.shared.replies).extend(replies);
     }
 
-    /// Stops recording requests, for measurements.
+    /// Stops recording requests, so that a measurement does not use memory for each request.
     pub fn forget_requests(&self) {
         self.shared.recording.store(false, Ordering::Relaxed);
         lock(&self.shared.requests).clear();
@@ -151,22 +153,23 @@ impl FakeProvider {
         self.shared.connections.load(Ordering::Relaxed)
     }
 
-    /// Returns the number of unused replies in the script.
+    /// Returns the number of replies that were not sent yet.
     pub fn replies_left(&self) -> usize {
         lock(&self.shared.replies).len()
     }
 
-    /// Waits for a number of requests.
+    /// Waits until the provider has received this number of requests.
     pub async fn wait_for_requests(&self, wanted: usize) {
         wait(&self.shared.count, wanted).await;
     }
 
-    /// Waits for a number of responses that clients abandoned.
+    /// Waits until clients have abandoned this number of responses.
     pub async fn wait_for_abandoned(&self, wanted: usize) {
         wait(&self.shared.abandoned, wanted).await;
     }
 }
 
+/// Waits until the counter reaches a number.
 async fn wait(counter: &watch::Sender<usize>, wanted: usize) {
     let mut counter = counter.subscribe();
     // The sender lives as long as the provider, so the wait cannot fail.
@@ -179,6 +182,7 @@ impl Drop for FakeProvider {
     }
 }
 
+/// Accepts connections until the task is aborted, and handles each in its own task.
 async fn accept(listener: TcpListener, shared: Arc<Shared>) {
     let mut connections = JoinSet::new();
     loop {
@@ -186,7 +190,7 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>) {
             accepted = listener.accept() => {
                 if let Ok((stream, _)) = accepted {
                     shared.connections.fetch_add(1, Ordering::Relaxed);
-                    connections.spawn(connection(stream, Arc::clone(&shared)));
+                    connections.spawn(serve_connection(stream, Arc::clone(&shared)));
                 }
             }
             Some(_) = connections.join_next() => {}
@@ -194,7 +198,8 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>) {
     }
 }
 
-async fn connection(stream: TcpStream, shared: Arc<Shared>) {
+/// Serves the requests of one connection.
+async fn serve_connection(stream: TcpStream, shared: Arc<Shared>) {
     let nodelay = stream.set_nodelay(true);
     debug_assert!(nodelay.is_ok(), "{nodelay:?}");
     let service = service_fn(move |request| respond(request, Arc::clone(&shared)));
@@ -215,6 +220,7 @@ impl std::fmt::Display for Reset {
 
 impl std::error::Error for Reset {}
 
+/// Records a request and sends the next reply. Lists one model for `GET /v1/models`, and returns 404 for other paths.
 async fn respond(
     request: Request<Incoming>,
     shared: Arc<Shared>,
@@ -226,11 +232,11 @@ async fn respond(
         (None, &Method::GET, "/v1/models") => {
             let models = r#"{"object":"list","data":[{"id":"fake-1","object":"model","created":1700000000,"owned_by":"fake"}]}"#;
             let reply = Reply::raw_response(200, "application/json", models);
-            return answer(&reply, WireKind::OpenAiChat, &shared).await;
+            return build_response(&reply, WireKind::OpenAiChat, &shared).await;
         }
         _ => {
             let reply = Reply::raw_response(404, "text/plain", "404 page not found");
-            return answer(&reply, WireKind::OpenAiChat, &shared).await;
+            return build_response(&reply, WireKind::OpenAiChat, &shared).await;
         }
     };
     let recorded = Recorded {
@@ -241,21 +247,23 @@ async fn respond(
     };
     let reply = match &shared.answer {
         Some(answer) => answer(&recorded),
-        None => lock(&shared.replies).pop_front().unwrap_or_else(exhausted),
+        None => lock(&shared.replies).pop_front().unwrap_or_else(no_reply_left),
     };
     if shared.recording.load(Ordering::Relaxed) {
         lock(&shared.requests).push(recorded);
     }
     shared.count.send_modify(|count| *count += 1);
-    answer(&reply, wire, &shared).await
+    build_response(&reply, wire, &shared).await
 }
 
-fn exhausted() -> Reply {
+/// Returns the response to a request after the last reply of the script.
+fn no_reply_left() -> Reply {
     let body =
         r#"{"error":{"message":"the script has no reply left","type":"invalid_request_error"}}"#;
     Reply::raw_response(400, "application/json", body)
 }
 
+/// Reads a body until its end or a connection error.
 async fn read(mut body: Incoming) -> Bytes {
     let mut whole = Vec::new();
     while let Some(Ok(frame)) = std::future::poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)).await
@@ -265,7 +273,8 @@ async fn read(mut body: Incoming) -> Bytes {
     Bytes::from(whole)
 }
 
-async fn answer(
+/// Builds the response of a reply, after its delay. Returns an error if the reply closes the connection.
+async fn build_response(
     reply: &Reply,
     wire: WireKind,
     shared: &Shared,

@@ -17,7 +17,7 @@ use serde_json::Value;
 
 pub use self::kind::WireKind;
 
-/// Failures with a status and body of each vendor.
+/// Failures that the fake provider reports with the status and body of each vendor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Failure {
     /// Invalid key.
@@ -75,7 +75,7 @@ pub(crate) enum Step {
     Failure(Failure),
 }
 
-/// Kind of a response.
+/// Content of a response.
 #[derive(Debug, Clone, Default)]
 pub(crate) enum Shape {
     #[default]
@@ -92,7 +92,7 @@ pub(crate) enum Shape {
     NoResponse,
 }
 
-/// One response of the fake provider.
+/// One scripted response of the fake provider.
 #[derive(Debug, Clone)]
 pub struct Reply {
     pub(crate) shape: Shape,
@@ -133,17 +133,17 @@ impl Default for Reply {
 }
 
 impl Reply {
-    /// Creates an empty response.
+    /// Creates a reply with no content.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Creates a response with one text.
+    /// Creates a reply with one text.
     pub fn text(text: impl Into<String>) -> Self {
         Self::new().say(text)
     }
 
-    /// Creates a response with one tool call.
+    /// Creates a reply with one tool call.
     pub fn call(id: impl Into<String>, name: impl Into<String>, arguments: &Value) -> Self {
         Self::new().and_call(id, name, arguments)
     }
@@ -153,7 +153,7 @@ impl Reply {
         Self { shape: Shape::Failure(failure), ..Self::default() }
     }
 
-    /// Creates a response that is not a stream.
+    /// Creates a reply with this status, content type and body instead of a stream.
     pub fn raw_response(
         status: u16,
         content_type: impl Into<String>,
@@ -163,12 +163,12 @@ impl Reply {
         Self { shape, ..Self::default() }
     }
 
-    /// Closes the connection without a response.
+    /// Creates a reply that closes the connection without a response.
     pub fn reset() -> Self {
         Self { shape: Shape::Reset, ..Self::default() }
     }
 
-    /// Accepts the request and never responds.
+    /// Creates a reply that keeps the connection open and never responds.
     pub fn never_respond() -> Self {
         Self { shape: Shape::NoResponse, ..Self::default() }
     }
@@ -176,10 +176,10 @@ impl Reply {
     /// Adds a text.
     #[must_use]
     pub fn say(self, text: impl Into<String>) -> Self {
-        self.step(Step::Text(text.into()))
+        self.with_step(Step::Text(text.into()))
     }
 
-    /// Adds texts, one event for each.
+    /// Adds texts, each as a separate event of the stream.
     #[must_use]
     pub fn deltas<T: Into<String>>(mut self, pieces: impl IntoIterator<Item = T>) -> Self {
         let pieces = pieces.into_iter().map(|piece| Step::Text(piece.into()));
@@ -190,13 +190,13 @@ impl Reply {
     /// Adds reasoning. The signature is sent if the vendor has one.
     #[must_use]
     pub fn reasoning(self, text: impl Into<String>, signature: impl Into<String>) -> Self {
-        self.step(Step::Reasoning { text: text.into(), signature: signature.into() })
+        self.with_step(Step::Reasoning { text: text.into(), signature: signature.into() })
     }
 
     /// Adds redacted reasoning, if the vendor has it.
     #[must_use]
     pub fn redacted(self, data: impl Into<String>) -> Self {
-        self.step(Step::Redacted(data.into()))
+        self.with_step(Step::Redacted(data.into()))
     }
 
     /// Adds a tool call.
@@ -218,13 +218,13 @@ impl Reply {
         name: impl Into<String>,
         arguments: impl Into<String>,
     ) -> Self {
-        self.step(Step::Call { id: id.into(), name: name.into(), arguments: arguments.into() })
+        self.with_step(Step::Call { id: id.into(), name: name.into(), arguments: arguments.into() })
     }
 
     /// Adds bytes to the stream unchanged, such as malformed events or comments.
     #[must_use]
     pub fn raw(self, bytes: impl Into<Bytes>) -> Self {
-        self.step(Step::Raw(bytes.into()))
+        self.with_step(Step::Raw(bytes.into()))
     }
 
     /// Sends only the bytes given by [`raw`](Self::raw), without the vendor's first and final frames.
@@ -234,15 +234,15 @@ impl Reply {
         self
     }
 
-    /// Returns the frames of the stream.
+    /// Returns the frames of the stream in the format of a wire.
     pub fn render(&self, wire: WireKind) -> Vec<Bytes> {
         self.frames(wire).to_vec()
     }
 
-    /// Reports a failure inside the stream. No frame follows it.
+    /// Adds a failure inside the stream. No frame follows it.
     #[must_use]
     pub fn fail_midway(self, failure: Failure) -> Self {
-        let mut reply = self.step(Step::Failure(failure));
+        let mut reply = self.with_step(Step::Failure(failure));
         reply.ending = Ending::WithoutFinalFrame;
         reply
     }
@@ -254,7 +254,7 @@ impl Reply {
         self
     }
 
-    /// Sets the stop reason. Default: the one that the content implies.
+    /// Sets the stop reason. By default, it follows from the content.
     #[must_use]
     pub fn stop(mut self, stop: StopReason) -> Self {
         self.stop = Some(stop);
@@ -310,7 +310,7 @@ impl Reply {
         self
     }
 
-    /// Closes the connection in the middle of the body, after the frames so far.
+    /// Closes the connection in the middle of the body, after the frames added so far.
     #[must_use]
     pub fn drop_connection(mut self) -> Self {
         self.ending = Ending::Dropped;
@@ -324,21 +324,22 @@ impl Reply {
         self
     }
 
-    /// Sends nothing more after the frames so far, and keeps the connection open.
+    /// Keeps the connection open after the last frame and sends nothing more.
     #[must_use]
     pub fn hang_midway(mut self) -> Self {
         self.ending = Ending::Hanging;
         self
     }
 
-    /// Renders the stream now, so that later uses only send bytes, for measurements.
+    /// Renders the stream now, so that later uses only send bytes. Use it in measurements.
     #[must_use]
     pub fn prepare(mut self, wire: WireKind) -> Self {
         self.prepared = Some((wire, self.frames(wire)));
         self
     }
 
-    fn step(mut self, step: Step) -> Self {
+    /// Adds a part to the stream.
+    fn with_step(mut self, step: Step) -> Self {
         self.steps.push(step);
         self
     }
@@ -365,10 +366,12 @@ impl Reply {
         }
     }
 
+    /// Returns true if the reply has a tool call.
     pub(crate) fn has_calls(&self) -> bool {
         self.steps.iter().any(|step| matches!(step, Step::Call { .. }))
     }
 
+    /// Splits a text into pieces of the configured size. Returns one piece if no size is set.
     pub(crate) fn pieces<'a>(&self, text: &'a str) -> Vec<&'a str> {
         if self.fragment == 0 {
             return vec![text];
@@ -392,7 +395,7 @@ pub(crate) fn failure(failure: Failure, wire: WireKind) -> (u16, String) {
     }
 }
 
-/// Returns a JSON string.
-pub(crate) fn quoted(text: &str) -> String {
+/// Returns the text as a JSON string.
+pub(crate) fn json_string(text: &str) -> String {
     Value::from(text).to_string()
 }

@@ -39,14 +39,14 @@ const BINDING: &str = "JSONRPC";
 /// Growth of the poll interval in percent.
 const POLL_GROWTH_PERCENT: u32 = 150;
 
-/// Tool runtime for tools of type `a2a`.
+/// Tool runtime for tools of type `a2a`: remote agents that speak the A2A protocol.
 #[derive(Clone)]
 pub struct A2aRuntime {
     client: ToolHttpClient,
     cards: Arc<Mutex<HashMap<Url, CachedCard>>>,
 }
 
-/// Interface from an agent card, with its expiration time.
+/// Interface from the card of an agent, with its expiration time.
 struct CachedCard {
     interface: Interface,
     until: Instant,
@@ -81,12 +81,13 @@ impl ToolRuntime for A2aRuntime {
 }
 
 impl A2aRuntime {
+    /// Sends the arguments as a message, and waits for the result of the task.
     async fn send_and_wait(
         &self,
         call: &AttemptContext,
         attempt: &ToolInvocation,
     ) -> Result<ToolOutput, ToolContractError> {
-        let interface = self.interface(call).await?;
+        let interface = self.find_interface(call).await?;
         let client = A2aClient::new(self, call, &interface)?;
         let request = &call.request;
         let mut params = json!({
@@ -94,12 +95,12 @@ impl A2aRuntime {
                 // Repeating a call sends the same message id, so an agent can recognize the repetition.
                 "messageId": attempt.effect_key,
                 "role": "ROLE_USER",
-                "parts": protocol::parts(&attempt.arguments),
+                "parts": protocol::message_parts(&attempt.arguments),
                 "metadata": { "request_id": request.request_id, "attempt": request.attempt },
             },
             "configuration": { "returnImmediately": true },
         });
-        client.name_tenant(&mut params);
+        client.set_tenant(&mut params);
         match send(client.clone(), params).await? {
             SendMessageResult::Message(message) => {
                 let parts = message.parts.iter();
@@ -109,8 +110,8 @@ impl A2aRuntime {
         }
     }
 
-    /// Returns the interface of the agent from its card.
-    async fn interface(&self, call: &AttemptContext) -> Result<Interface, ToolContractError> {
+    /// Returns the interface of the agent from the cache, or from its card. Caches the interface.
+    async fn find_interface(&self, call: &AttemptContext) -> Result<Interface, ToolContractError> {
         let url = card_url(&call.tool)?;
         let call = &call.read_only();
         if let Some(interface) = self.cached_interface(&url) {
@@ -120,7 +121,7 @@ impl A2aRuntime {
         request.headers.insert(header::ACCEPT, HeaderValue::from_static("application/json"));
         request.headers.insert(VERSION_HEADER, HeaderValue::from_static(protocol::VERSION));
         let response = self.client.send(call, request).await?;
-        if !client::succeeded(response.status) {
+        if !client::is_success(response.status) {
             return Err(call.response_error(response).await);
         }
         let body =
@@ -132,12 +133,14 @@ impl A2aRuntime {
         Ok(interface)
     }
 
+    /// Returns the cached interface of a card. `None` if it is not cached or has expired.
     fn cached_interface(&self, url: &Url) -> Option<Interface> {
         let cards = self.cards.lock();
         let card = cards.get(url).filter(|card| card.until > Instant::now())?;
         Some(card.interface.clone())
     }
 
+    /// Caches an interface and removes expired ones. Does nothing if the cache is full.
     fn cache_interface(&self, url: Url, interface: &Interface) {
         let mut cards = self.cards.lock();
         let now = Instant::now();
@@ -148,8 +151,8 @@ impl A2aRuntime {
     }
 }
 
-/// Sends the message. If the caller stops waiting, the request continues for a short time, because the response
-/// contains the id of the task to cancel.
+/// Sends the message and returns the agent's result. If the caller stops waiting, the request continues for a short
+/// time, because the response has the id of the task to cancel.
 async fn send(client: A2aClient, params: Value) -> Result<SendMessageResult, ToolContractError> {
     let (mut result_tx, result_rx) = oneshot::channel();
     let mut sender = client;
@@ -175,7 +178,8 @@ async fn send(client: A2aClient, params: Value) -> Result<SendMessageResult, Too
     result_rx.await.unwrap_or_else(|_closed| Err(error::timeout()))
 }
 
-/// Polls a task until it ends.
+/// Requests the status of a task until it ends, and reports its messages as progress. Cancels the task if the caller
+/// stops waiting or the task requires input.
 async fn poll_task(
     client: A2aClient,
     mut task: Task,
@@ -193,8 +197,10 @@ async fn poll_task(
     loop {
         if let Some(outcome) = task_outcome(&task, &excerpt) {
             // A task that requires input or authorization keeps waiting, so it is cancelled.
-            if !matches!(State::of(&task.status.state), State::InputRequired | State::AuthRequired)
-            {
+            if !matches!(
+                State::parse(&task.status.state),
+                State::InputRequired | State::AuthRequired
+            ) {
                 cancel_guard.task_id = None;
             }
             return outcome;
@@ -207,10 +213,10 @@ async fn poll_task(
         tokio::time::sleep(pause).await;
         pause = (pause * POLL_GROWTH_PERCENT / 100).min(TASK_POLL_MAX.max(first));
         let mut params = json!({ "id": task.id });
-        cancel_guard.client.name_tenant(&mut params);
+        cancel_guard.client.set_tenant(&mut params);
         // The task has started, so after any error while polling its outcome is unknown.
         let polled = cancel_guard.client.call("GetTask", params).await;
-        let polled = polled.map_err(|fault| error::outcome_unknown(&attempt.tool, fault))?;
+        let polled = polled.map_err(|fault| error::mark_outcome_unknown(&attempt.tool, fault))?;
         let polled: Task =
             serde_json::from_value(polled).map_err(|error| malformed(&excerpt, &error))?;
         if polled.id != task.id {
@@ -220,7 +226,7 @@ async fn poll_task(
     }
 }
 
-/// Returns the outcome of a task. `None` while it is working.
+/// Returns the outcome of a task, an error unless it is completed. `None` while it is working.
 fn task_outcome(
     task: &Task,
     excerpt: &ErrorExcerpt,
@@ -228,7 +234,7 @@ fn task_outcome(
     let state = &task.status.state;
     let text = protocol::message_text(task.status.message.as_ref(), excerpt);
     let text = if text.is_empty() { "no reason given".to_owned() } else { text };
-    let fault = match State::of(state) {
+    let fault = match State::parse(state) {
         State::Working => return None,
         State::Completed => {
             let parts = task.artifacts.iter().flat_map(|artifact| artifact.parts.iter());
@@ -269,6 +275,7 @@ fn task_outcome(
         .detail("task_id", excerpt.text(&task.id))))
 }
 
+/// Converts parts to a tool output, with the ids of the task as metadata.
 fn task_output<'a>(
     parts: impl Iterator<Item = &'a Value>,
     task_id: Option<&str>,
@@ -276,11 +283,12 @@ fn task_output<'a>(
     excerpt: &ErrorExcerpt,
 ) -> ToolOutput {
     let truncate = |id: &str| excerpt.text(id);
-    protocol::output(parts, excerpt).with_metadata(json!({
+    protocol::parts_output(parts, excerpt).with_metadata(json!({
         "a2a": { "task_id": task_id.map(truncate), "context_id": truncate(context_id) }
     }))
 }
 
+/// Creates the error of a response that violates the protocol.
 fn malformed(excerpt: &ErrorExcerpt, problem: &dyn std::fmt::Display) -> ToolContractError {
     let problem = excerpt.text(&problem.to_string());
     ToolContractError::final_failure(format!(
@@ -289,6 +297,7 @@ fn malformed(excerpt: &ErrorExcerpt, problem: &dyn std::fmt::Display) -> ToolCon
     ))
 }
 
+/// Returns the URL of the agent card. Returns an error if it has another origin than the endpoint.
 fn card_url(tool: &ToolResource) -> Result<Url, ToolContractError> {
     let endpoint = client::endpoint(tool)?;
     let default = A2aSpec::default();
@@ -312,7 +321,8 @@ fn card_url(tool: &ToolResource) -> Result<Url, ToolContractError> {
     Ok(url)
 }
 
-/// Returns the first supported interface of a card.
+/// Returns the first supported interface of a card. Returns an error if there is none or it has another origin than the
+/// card.
 fn select_interface(
     card: Card,
     card_url: &Url,
@@ -341,7 +351,7 @@ fn select_interface(
     Ok(interface)
 }
 
-/// Client of an agent for one call.
+/// Client of an agent for the requests of one call.
 #[derive(Clone)]
 struct A2aClient {
     client: ToolHttpClient,
@@ -361,7 +371,8 @@ impl A2aClient {
         Ok(Self { client: runtime.client.clone(), call: call.clone(), url, tenant })
     }
 
-    fn name_tenant(&self, params: &mut Value) {
+    /// Sets the tenant of the parameters, if the interface has one.
+    fn set_tenant(&self, params: &mut Value) {
         if !self.tenant.is_empty() {
             params["tenant"] = Value::String(self.tenant.clone());
         }
@@ -370,19 +381,19 @@ impl A2aClient {
     /// Sends one JSON-RPC request.
     async fn call(&self, method: &str, params: Value) -> Result<Value, ToolContractError> {
         let id = &self.call.request.request_id;
-        let body = protocol::call(id, method, params).to_string();
+        let body = protocol::encode_call(id, method, params).to_string();
         let mut request = self.call.request(Method::POST, self.url.clone(), body.into())?;
         let headers = &mut request.headers;
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
         headers.insert(header::ACCEPT, HeaderValue::from_static("application/json"));
         headers.insert(VERSION_HEADER, HeaderValue::from_static(protocol::VERSION));
         let response = self.client.send(&self.call, request).await?;
-        if !client::succeeded(response.status) {
+        if !client::is_success(response.status) {
             return Err(self.call.response_error(response).await);
         }
         let body = self.call.body(response).await?;
         // An internal error may occur after the work was done.
-        protocol::result(&body, id, &self.call.excerpt)
+        protocol::decode_result(&body, id, &self.call.excerpt)
             .map_err(|fault| if fault.retryable { self.call.outcome_unknown(fault) } else { fault })
     }
 }
@@ -404,7 +415,7 @@ impl Drop for CancelOnDrop {
         client.call.deadline = Instant::now() + CANCEL_TIMEOUT;
         runtime.spawn(async move {
             let mut params = json!({ "id": task_id });
-            client.name_tenant(&mut params);
+            client.set_tenant(&mut params);
             let reported =
                 tokio::time::timeout(CANCEL_TIMEOUT, client.call("CancelTask", params)).await;
             if !matches!(reported, Ok(Ok(_))) {

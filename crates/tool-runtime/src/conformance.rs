@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 pub use report::{Check, Group, Outcome, Report, matrix};
 pub use suite::run_conformance;
 
-/// Behaviour of the backend in one call.
+/// Behaviour of the backend in one call, for a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Scenario {
     /// Responds with the text of the argument `text`.
@@ -56,7 +56,7 @@ pub struct ObservedCall {
     pub body: String,
 }
 
-/// A running backend for one runtime.
+/// A running server or program that implements the scenarios for one runtime.
 pub trait TestBackend: Send + Sync {
     /// Returns the name of the backend for the report.
     fn name(&self) -> &str;
@@ -77,7 +77,8 @@ pub trait TestBackend: Send + Sync {
         true
     }
 
-    /// Returns the error code of a protocol violation. For a module it is an invalid definition.
+    /// Returns the error code that the runtime reports for a violation of the protocol. For a module it is an invalid
+    /// definition.
     fn protocol_error_code(&self) -> ToolErrorCode {
         ToolErrorCode::ExecutionFailed
     }

@@ -55,12 +55,14 @@ impl AuthInjector {
         }
     }
 
-    async fn find(&self, namespace: &str, auth: &ToolAuth) -> Result<Credentials, SecretError> {
+    /// Returns the header with the credentials of a tool. Fetches a token if needed. Returns an error if a secret is
+    /// missing or cannot be used.
+    async fn resolve(&self, namespace: &str, auth: &ToolAuth) -> Result<Credentials, SecretError> {
         let reference: SecretRef = auth.secret_ref.parse()?;
         let (name, value) = match auth.profile {
             AuthProfile::Bearer => {
                 let value = self.secrets.get(namespace, &reference).await?;
-                ("authorization".to_owned(), joined("Bearer ", value.expose().trim()))
+                ("authorization".to_owned(), with_scheme("Bearer ", value.expose().trim()))
             }
             AuthProfile::ApiKeyHeader => {
                 let name = header_name(&auth.header_name, &reference)?;
@@ -69,21 +71,27 @@ impl AuthInjector {
             }
             AuthProfile::Basic => {
                 let value = self.secrets.get(namespace, &reference).await?;
-                ("authorization".to_owned(), self.basic(&reference, value.expose().trim())?)
+                ("authorization".to_owned(), self.basic_header(&reference, value.expose().trim())?)
             }
             AuthProfile::Oauth2ClientCredentials => {
-                let client = self.client(namespace, &reference, auth).await?;
+                let client = self.oauth_client(namespace, &reference, auth).await?;
                 let token = self.tokens.get(&client, &self.fetcher).await?;
                 // The redactor evicts the oldest secrets, so a value in use is registered again.
                 self.secrets.register(&reference, &token)?;
-                ("authorization".to_owned(), joined("Bearer ", token.expose()))
+                ("authorization".to_owned(), with_scheme("Bearer ", token.expose()))
             }
         };
         check_value(&value, &reference)?;
         Ok(Credentials { headers: vec![(name, value)] })
     }
 
-    fn basic(&self, reference: &SecretRef, value: &str) -> Result<Secret<String>, SecretError> {
+    /// Returns the value of a basic authentication header, and registers the password for redaction. Returns an error
+    /// if the secret is not `name:password`.
+    fn basic_header(
+        &self,
+        reference: &SecretRef,
+        value: &str,
+    ) -> Result<Secret<String>, SecretError> {
         let Some((_, password)) = value.split_once(':') else {
             let problem = "the value must be `name:password`";
             return Err(SecretError::Unusable { reference: reference.to_string(), problem });
@@ -93,10 +101,11 @@ impl AuthInjector {
         if password.trim().len() >= provost_redact::VALUE_BYTES_MIN {
             self.secrets.register(reference, &Secret::from(password))?;
         }
-        Ok(joined("Basic ", &BASE64_STANDARD.encode(value)))
+        Ok(with_scheme("Basic ", &BASE64_STANDARD.encode(value)))
     }
 
-    async fn client(
+    /// Creates the OAuth client from the secrets of its id and secret.
+    async fn oauth_client(
         &self,
         namespace: &str,
         reference: &SecretRef,
@@ -115,17 +124,18 @@ impl CredentialProvider for AuthInjector {
         auth: &'a ToolAuth,
     ) -> BoxFuture<'a, Result<Credentials, ToolContractError>> {
         Box::pin(async move {
-            self.find(namespace, auth).await.map_err(|error| error.to_contract_error())
+            self.resolve(namespace, auth).await.map_err(|error| error.to_contract_error())
         })
     }
 
+    /// Removes the cached token after the service rejected it. Returns false if there is no other token to try.
     fn invalidate<'a>(&'a self, namespace: &'a str, auth: &'a ToolAuth) -> BoxFuture<'a, bool> {
         Box::pin(async move {
             if auth.profile != AuthProfile::Oauth2ClientCredentials {
                 return false;
             }
             let Ok(reference) = auth.secret_ref.parse::<SecretRef>() else { return false };
-            match self.client(namespace, &reference, auth).await {
+            match self.oauth_client(namespace, &reference, auth).await {
                 Ok(client) => self.tokens.invalidate(&client),
                 Err(_) => false,
             }
@@ -139,10 +149,12 @@ impl std::fmt::Debug for AuthInjector {
     }
 }
 
-fn joined(scheme: &str, value: &str) -> Secret<String> {
+/// Returns a header value of a scheme and a secret.
+fn with_scheme(scheme: &str, value: &str) -> Secret<String> {
     Secret::new(format!("{scheme}{value}"))
 }
 
+/// Parses the name of a header. Returns an error if it is invalid or reserved.
 fn header_name(name: &str, reference: &SecretRef) -> Result<String, SecretError> {
     let invalid = |problem| SecretError::Unusable { reference: reference.to_string(), problem };
     let name = HeaderName::from_bytes(name.trim().as_bytes())
@@ -154,7 +166,8 @@ fn header_name(name: &str, reference: &SecretRef) -> Result<String, SecretError>
     Ok(name.as_str().to_owned())
 }
 
-/// Rejects values that contain a line break, which would inject another header.
+/// Returns an error for a value with a line break or another character that is not allowed in headers. A line break
+/// would inject another header.
 fn check_value(value: &Secret<String>, reference: &SecretRef) -> Result<(), SecretError> {
     if value.expose().bytes().all(|byte| matches!(byte, b' '..=b'~')) {
         return Ok(());

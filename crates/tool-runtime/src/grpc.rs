@@ -65,6 +65,7 @@ type BoxError = Box<dyn std::error::Error + Send + Sync>;
 #[derive(Clone)]
 pub struct GrpcRuntime(Arc<GrpcInner>);
 
+/// State that the clones of a runtime share.
 struct GrpcInner {
     client: ToolHttpClient,
     channels: Channels,
@@ -93,12 +94,12 @@ impl ToolRuntime for GrpcRuntime {
     ) -> BoxFuture<'static, Result<ToolOutput, ToolContractError>> {
         let runtime = Arc::clone(&self.0);
         let call = AttemptContext::from_invocation(&attempt);
-        async move { call.with_deadline(runtime.exchange(&call)).await }.boxed()
+        async move { call.with_deadline(runtime.execute(&call)).await }.boxed()
     }
 }
 
 impl GrpcInner {
-    /// Returns the endpoint and the method of a tool, if the network policy allows it.
+    /// Returns the endpoint and the method of a tool. Returns an error if the network policy forbids them.
     fn target(&self, tool: &ToolResource) -> Result<GrpcTarget, ToolContractError> {
         self.client.check_network_policy(tool)?;
         let target = target(tool)?;
@@ -114,7 +115,8 @@ impl GrpcInner {
         Ok(target)
     }
 
-    async fn exchange(&self, call: &AttemptContext) -> Result<ToolOutput, ToolContractError> {
+    /// Calls the method with a request envelope, and converts the response envelope.
+    async fn execute(&self, call: &AttemptContext) -> Result<ToolOutput, ToolContractError> {
         let GrpcTarget { endpoint, path } = self.target(&call.tool)?;
         let (channel, origin) = (self.channels.get(&endpoint)?, endpoint.uri()?);
         let mut envelope = ToolRequest::clone(&call.request);
@@ -148,13 +150,13 @@ struct GrpcTarget {
     path: PathAndQuery,
 }
 
-/// Full name of a method.
+/// URI of the service and path of the method.
 struct Method {
     origin: Uri,
     path: PathAndQuery,
 }
 
-/// Makes one call.
+/// Makes one call and returns its response. Returns an error if the request cannot be sent or the status is not OK.
 async fn unary<S, C>(
     call: &AttemptContext,
     channel: S,
@@ -173,19 +175,19 @@ where
         .max_decoding_message_size(ANSWER_BYTES_MAX)
         .max_encoding_message_size(REQUEST_BYTES_MAX);
     let mut request = tonic::Request::new(message);
-    *request.metadata_mut() = metadata(call)?;
+    *request.metadata_mut() = call_metadata(call)?;
     let answered = async {
         client.ready().await.map_err(|error| Status::from_error(error.into()))?;
         client.unary(request, method.path, codec).await
     };
     match answered.await {
         Ok(response) => Ok(response.into_inner()),
-        Err(status) => Err(status::of(call, &status)),
+        Err(status) => Err(status::to_error(call, &status)),
     }
 }
 
-/// Returns the metadata of a call: credentials, request id, attempt and trace.
-fn metadata(call: &AttemptContext) -> Result<MetadataMap, ToolContractError> {
+/// Returns the metadata of a call: credentials, request id, attempt, trace and deadline.
+fn call_metadata(call: &AttemptContext) -> Result<MetadataMap, ToolContractError> {
     let mut headers = HeaderMap::with_capacity(METADATA_CAPACITY);
     let mut set = |name: &'static str, value: Option<HeaderValue>| {
         if let Some(value) = value {

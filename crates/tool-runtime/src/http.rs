@@ -31,7 +31,7 @@ use template::Escape;
 const RESERVED_HEADERS: [&str; 7] =
     ["host", "content-length", "transfer-encoding", "connection", "upgrade", "te", "trailer"];
 
-/// Tool runtime for tools of type `http`.
+/// Tool runtime for tools of type `http`: requests to a service, built from templates.
 #[derive(Clone)]
 pub struct HttpRuntime {
     client: ToolHttpClient,
@@ -65,7 +65,7 @@ impl ToolRuntime for HttpRuntime {
             header_name(name)?;
         }
         match &spec.body {
-            Some(body) => template::check(place(spec), "http.body", body),
+            Some(body) => template::check(body_escape(spec), "http.body", body),
             None => Ok(()),
         }
     }
@@ -77,14 +77,15 @@ impl ToolRuntime for HttpRuntime {
         let client = self.client.clone();
         let call = AttemptContext::from_invocation(&attempt);
         async move {
-            let request = request(&call, &attempt.arguments, &attempt.effect_key)?;
-            call.with_deadline(exchange(&client, &call, request)).await
+            let request = build_request(&call, &attempt.arguments, &attempt.effect_key)?;
+            call.with_deadline(execute(&client, &call, request)).await
         }
         .boxed()
     }
 }
 
-async fn exchange(
+/// Sends the request and converts the response. Returns an error if the status is not a success.
+async fn execute(
     client: &ToolHttpClient,
     call: &AttemptContext,
     request: NetRequest,
@@ -92,30 +93,31 @@ async fn exchange(
     let url = request.url.clone();
     let is_head = request.method == Method::HEAD;
     let response = client.send(call, request).await?;
-    if !client::succeeded(response.status) {
+    if !client::is_success(response.status) {
         return Err(call.response_error(response).await);
     }
     let headers = response.headers.clone();
     if is_head {
-        return Ok(content::head(&headers));
+        return Ok(content::headers_output(&headers));
     }
     let body = call.body(response).await?;
     if call.tool.http.as_ref().is_some_and(|spec| spec.envelope) {
         return read_envelope(&body, call);
     }
-    Ok(content::output(&headers, &url, &body))
+    Ok(content::to_output(&headers, &url, &body))
 }
 
-/// Builds the request of a call.
-fn request(
+/// Builds the request of a call from the templates and the arguments. Returns an error if an argument is missing or a
+/// header or the URL is invalid.
+fn build_request(
     call: &AttemptContext,
     arguments: &Value,
     effect_key: &str,
 ) -> Result<NetRequest, ToolContractError> {
     let default = HttpSpec::default();
     let spec = call.tool.http.as_ref().unwrap_or(&default);
-    let url = url(&call.tool, spec, arguments)?;
-    let body = body(spec, arguments)?;
+    let url = build_url(&call.tool, spec, arguments)?;
+    let body = build_body(spec, arguments)?;
     let has_body = !body.is_empty();
     let mut request = call.request(method(spec.method), url, body)?;
     // Redirects of other methods would send another request than the permitted one.
@@ -148,6 +150,7 @@ fn request(
     Ok(request)
 }
 
+/// Parses the name of a header. Returns an error if it is invalid or reserved.
 fn header_name(name: &str) -> Result<HeaderName, ToolContractError> {
     let invalid = |problem: &str| {
         let message = format!("header `{}` {problem}", error::truncate_for_error(name));
@@ -161,6 +164,7 @@ fn header_name(name: &str) -> Result<HeaderName, ToolContractError> {
     Ok(parsed)
 }
 
+/// Converts a text to a header value. Returns an error if it has a line break.
 fn header_value(field: &str, text: &str) -> Result<HeaderValue, ToolContractError> {
     HeaderValue::try_from(text).map_err(|error| {
         error::invalid_input(format!(
@@ -181,12 +185,13 @@ fn method(method: HttpMethod) -> Method {
     }
 }
 
+/// Returns true if requests of this method have a body.
 fn has_body(method: HttpMethod) -> bool {
     matches!(method, HttpMethod::Post | HttpMethod::Put | HttpMethod::Patch)
 }
 
-/// Returns the escaping of the body, which depends on its content type.
-fn place(spec: &HttpSpec) -> Escape {
+/// Returns the escaping of values in the body, which depends on the content type.
+fn body_escape(spec: &HttpSpec) -> Escape {
     let kind = spec.headers.iter().find(|(name, _)| name.eq_ignore_ascii_case("content-type"));
     let kind = kind.map_or("application/json", |(_, kind)| kind.as_str());
     let kind = kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
@@ -197,14 +202,16 @@ fn place(spec: &HttpSpec) -> Escape {
     }
 }
 
-fn body(spec: &HttpSpec, arguments: &Value) -> Result<Bytes, ToolContractError> {
+/// Builds the body from the template, or from the arguments if there is none. Returns an error if the result should be
+/// JSON and is not valid.
+fn build_body(spec: &HttpSpec, arguments: &Value) -> Result<Bytes, ToolContractError> {
     let Some(text) = &spec.body else {
         return Ok(match has_body(spec.method) {
             true => arguments.to_string().into(),
             false => Bytes::new(),
         });
     };
-    let place = place(spec);
+    let place = body_escape(spec);
     let filled = template::render(place, "http.body", text, arguments)?;
     if place == Escape::Json && !filled.trim().is_empty() {
         serde_json::from_str::<serde::de::IgnoredAny>(&filled).map_err(|error| {
@@ -218,7 +225,7 @@ fn body(spec: &HttpSpec, arguments: &Value) -> Result<Bytes, ToolContractError> 
     Ok(if filled.trim().is_empty() { Bytes::new() } else { filled.into() })
 }
 
-/// Part of an endpoint that must not contain templates: scheme, host and port.
+/// Scheme, host and port of an endpoint, which must not contain templates, and the rest.
 struct Origin<'a> {
     url: Url,
     text: &'a str,
@@ -226,6 +233,7 @@ struct Origin<'a> {
 }
 
 impl<'a> Origin<'a> {
+    /// Splits the endpoint of a tool. Returns an error if the origin has a template.
     fn of(tool: &'a ToolResource) -> Result<Self, ToolContractError> {
         let text = tool.endpoint.as_str();
         let start = text.find("://").map_or(0, |at| at + 3);
@@ -238,12 +246,18 @@ impl<'a> Origin<'a> {
             );
             return Err(error::invalid_definition(message).detail("field", "endpoint"));
         }
-        let url = client::address(&tool.name, origin)?;
+        let url = client::parse_endpoint(&tool.name, origin)?;
         Ok(Self { url, text: origin, rest })
     }
 }
 
-fn url(tool: &ToolResource, spec: &HttpSpec, arguments: &Value) -> Result<Url, ToolContractError> {
+/// Builds the URL from the template and the query parameters. Returns an error if an argument would change the path or
+/// the origin.
+fn build_url(
+    tool: &ToolResource,
+    spec: &HttpSpec,
+    arguments: &Value,
+) -> Result<Url, ToolContractError> {
     let origin = Origin::of(tool)?;
     let rest = template::render(Escape::Url, "endpoint", origin.rest, arguments)?;
     let path = rest.split(['?', '#']).next().unwrap_or_default();
@@ -274,11 +288,13 @@ fn is_same_origin(one: &Url, other: &Url) -> bool {
     is_same_place && one.scheme() == other.scheme()
 }
 
+/// Returns true if the segment means the current or the parent directory, also in encoded form.
 fn is_dots(segment: &str) -> bool {
     const SPELLINGS: [&str; 6] = [".", "..", "%2e", ".%2e", "%2e.", "%2e%2e"];
     SPELLINGS.iter().any(|dots| segment.eq_ignore_ascii_case(dots))
 }
 
+/// Appends the query parameters. A parameter that renders to an empty text is omitted.
 fn add_query(
     url: &mut Url,
     query: &BTreeMap<String, String>,

@@ -61,6 +61,6 @@ pub use openapi::{
     ImportResult, OpenApiError, OpenApiOptions, SkippedOperation, import_openapi, read_openapi,
 };
 pub use process::{ProcessOptions, ProcessRuntime};
-pub use sandbox::{Sandbox, SandboxRequest};
+pub use sandbox::{SandboxConfig, SandboxRequest};
 pub use transport::client::{ATTEMPT_HEADER, REQUEST_ID_HEADER, ToolHttpClient};
 pub use transport::error::{DETAIL_OUTCOME, DETAIL_RETRY_AFTER, DETAIL_STATUS};

@@ -35,7 +35,7 @@ pub struct McpRuntime {
     servers: HashMap<(String, String), RegisteredServer>,
 }
 
-/// A registered server.
+/// A registered server with its shared connection.
 #[derive(Clone)]
 struct RegisteredServer {
     server: McpServer,
@@ -43,12 +43,13 @@ struct RegisteredServer {
 }
 
 impl McpRuntime {
-    /// Creates a runtime over a pool. Only programs of the allow list are started.
+    /// Creates a runtime over a pool. Programs that are not on the allow list are rejected.
     pub fn new(pool: McpPool, allowed: CommandAllowList) -> Self {
         Self { pool, allowed, servers: HashMap::new() }
     }
 
-    /// Registers a program under a name in a namespace. It is started on the first call.
+    /// Registers a program under a name in a namespace. The first call starts it. Returns an error if the program is
+    /// not allowed or its definition is invalid.
     pub fn add_program(
         &mut self,
         namespace: &str,
@@ -83,6 +84,7 @@ impl McpRuntime {
         self.add(namespace, name, configure(server))
     }
 
+    /// Registers a server, replacing a server with the same name.
     fn add(
         &mut self,
         namespace: &str,
@@ -95,19 +97,21 @@ impl McpRuntime {
         Ok(())
     }
 
-    /// Returns the toolset of a server, for agents that use all of its tools.
+    /// Returns the toolset of a server, for agents that use all of its tools. `None` if the server is not registered.
     pub fn toolset(&self, namespace: &str, name: &str) -> Option<McpToolset> {
         let registered = self.servers.get(&(namespace.to_owned(), name.to_owned()));
         registered.map(|registered| registered.tools.clone())
     }
 
+    /// Returns the server and the tool that a declaration names.
     fn server_ref(tool: &ToolResource) -> Result<McpRef, ToolContractError> {
         tool.mcp.clone().ok_or_else(|| {
             error::invalid_definition(format!("tool `{}` does not name an MCP server", tool.name))
         })
     }
 
-    fn server(
+    /// Returns the server that a tool names. Returns an error if it is not registered.
+    fn find_server(
         &self,
         tool: &ToolResource,
         namespace: &str,
@@ -124,8 +128,9 @@ impl McpRuntime {
         Ok((registered, reference))
     }
 
-    /// Returns the connection with these credentials. Credentials belong to a connection, so each set has its own.
-    fn tools(
+    /// Returns the toolset of a server for a call. Credentials belong to a connection, so a call with credentials gets
+    /// its own. Returns an error if the server is a program and the call has credentials.
+    fn connection_for(
         &self,
         registered: RegisteredServer,
         call: &AttemptContext,
@@ -177,19 +182,19 @@ impl ToolRuntime for McpRuntime {
         attempt: ToolInvocation,
     ) -> BoxFuture<'static, Result<ToolOutput, ToolContractError>> {
         let call = AttemptContext::from_invocation(&attempt);
-        let found = self
-            .server(&attempt.tool, &attempt.request.namespace)
-            .and_then(|(registered, reference)| Ok((self.tools(registered, &call)?, reference)));
+        let found = self.find_server(&attempt.tool, &attempt.request.namespace).and_then(
+            |(registered, reference)| Ok((self.connection_for(registered, &call)?, reference)),
+        );
         async move {
             let (tools, reference) = found?;
             let Value::Object(arguments) = Value::clone(&attempt.arguments) else {
                 return Err(error::invalid_input("the arguments of an MCP tool must be an object"));
             };
-            let cx = context(&call, &attempt);
+            let cx = tool_context(&call, &attempt);
             let call_tool = async {
                 let output = tools.invoke(&reference.tool, arguments, cx).await;
-                let output = output.map_err(|error| failed(&call, &error))?;
-                outcome(&call, output)
+                let output = output.map_err(|error| to_contract_error(&call, &error))?;
+                check_output(&call, output)
             };
             call.with_deadline(call_tool).await
         }
@@ -197,8 +202,11 @@ impl ToolRuntime for McpRuntime {
     }
 }
 
-/// Converts a result that reports a failure into an error.
-fn outcome(call: &AttemptContext, output: ToolOutput) -> Result<ToolOutput, ToolContractError> {
+/// Returns an error if the output reports a failure.
+fn check_output(
+    call: &AttemptContext,
+    output: ToolOutput,
+) -> Result<ToolOutput, ToolContractError> {
     if !output.is_error {
         return Ok(output);
     }
@@ -206,7 +214,8 @@ fn outcome(call: &AttemptContext, output: ToolOutput) -> Result<ToolOutput, Tool
     Err(ToolContractError::final_failure(format!("the tool failed: {text}")))
 }
 
-fn failed(call: &AttemptContext, error: &Error) -> ToolContractError {
+/// Converts an error of the server to an error of the tool contract.
+fn to_contract_error(call: &AttemptContext, error: &Error) -> ToolContractError {
     let message = call.excerpt.text(&error.to_string());
     match error {
         Error::Definition { .. } => error::invalid_definition(message),
@@ -229,7 +238,7 @@ fn failed(call: &AttemptContext, error: &Error) -> ToolContractError {
         Error::Refused { .. } | Error::Malformed { .. } => {
             ToolContractError::final_failure(message)
         }
-        Error::Stopped { .. } => error::canceled(),
+        Error::Stopped { .. } => error::cancelled(),
         Error::Closed => ToolContractError::final_failure(message),
         Error::Unauthorized { is_token_refused, .. } => {
             ToolContractError::new(error::auth_error_code(&call.tool, *is_token_refused), message)
@@ -242,7 +251,7 @@ fn failed(call: &AttemptContext, error: &Error) -> ToolContractError {
 const INVALID_PARAMS: i32 = -32602;
 
 /// Creates the tool context of a call, with its progress callback and cancellation.
-fn context(call: &AttemptContext, attempt: &ToolInvocation) -> ToolContext {
+fn tool_context(call: &AttemptContext, attempt: &ToolInvocation) -> ToolContext {
     let run_id: RunId = Env::system().id();
     let mut deps = Deps::default();
     if let Some(parent) = traceparent(&call.request) {
@@ -265,6 +274,7 @@ fn context(call: &AttemptContext, attempt: &ToolInvocation) -> ToolContext {
     })
 }
 
+/// Tool callbacks that forward progress and deny confirmations.
 struct ProgressForwarder(Arc<dyn Fn(String) + Send + Sync>);
 
 impl RunCallbacks for ProgressForwarder {

@@ -19,7 +19,7 @@ use crate::limits::{DOCUMENT_BYTES_MAX, DOCUMENT_TOOLS_MAX};
 use operation::Operation;
 use schema::Resolver;
 
-/// Options of an import.
+/// Options for importing tools from an OpenAPI document.
 #[derive(Debug, Clone, Default)]
 pub struct OpenApiOptions {
     /// Base URL of the service. `None` selects the first server of the document.
@@ -32,7 +32,7 @@ pub struct OpenApiOptions {
     pub allow_private: bool,
 }
 
-/// Result of an import.
+/// Imported tools and skipped operations of a document.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ImportResult {
     /// One tool for each supported operation.
@@ -41,7 +41,7 @@ pub struct ImportResult {
     pub skipped: Vec<SkippedOperation>,
 }
 
-/// An operation that was not imported.
+/// An operation that was not imported, with the reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SkippedOperation {
     /// Method and path of the operation.
@@ -80,7 +80,8 @@ const METHODS: [(&str, HttpMethod); 6] = [
     ("delete", HttpMethod::Delete),
 ];
 
-/// Parses and imports a JSON document.
+/// Parses a JSON document and imports its operations as tools. Returns an error if the document is too large or
+/// invalid.
 pub fn read_openapi(text: &[u8], options: &OpenApiOptions) -> Result<ImportResult, OpenApiError> {
     if text.len() > DOCUMENT_BYTES_MAX {
         return Err(OpenApiError::TooLarge { bytes: text.len() });
@@ -90,7 +91,8 @@ pub fn read_openapi(text: &[u8], options: &OpenApiOptions) -> Result<ImportResul
     import_openapi(&document, options)
 }
 
-/// Imports a document.
+/// Imports the operations of a document as tools. An unsupported operation is skipped. Returns an error if the version
+/// or the server of the document is not supported.
 pub fn import_openapi(
     document: &Value,
     options: &OpenApiOptions,
@@ -107,7 +109,7 @@ pub fn import_openapi(
         };
         return Err(OpenApiError::Version(version));
     }
-    let base = base(document, options)?;
+    let base = base_url(document, options)?;
     let context =
         ImportContext { document, options, base, resolver: Resolver::new(document, version) };
     let mut imported = ImportResult { tools: Vec::new(), skipped: Vec::new() };
@@ -121,7 +123,7 @@ pub fn import_openapi(
             let Some(described) = item.get(method_name) else { continue };
             let operation = Operation { path, method_name, method, item, described };
             let made = match imported.tools.len() < DOCUMENT_TOOLS_MAX {
-                true => operation.tool(&context),
+                true => operation.to_tool(&context),
                 false => Err(format!("the document has more than {DOCUMENT_TOOLS_MAX} tools")),
             };
             match made {
@@ -139,7 +141,7 @@ pub fn import_openapi(
     Ok(imported)
 }
 
-/// Context for importing the operations of a document.
+/// Document, options and base URL of an import.
 struct ImportContext<'a> {
     document: &'a Value,
     options: &'a OpenApiOptions,
@@ -147,7 +149,8 @@ struct ImportContext<'a> {
     resolver: Resolver<'a>,
 }
 
-fn base(document: &Value, options: &OpenApiOptions) -> Result<Url, OpenApiError> {
+/// Returns the base URL: from the options, or of the first server with the defaults of its variables.
+fn base_url(document: &Value, options: &OpenApiOptions) -> Result<Url, OpenApiError> {
     if let Some(base) = &options.base_url {
         return validate_base_url(base.clone());
     }
@@ -168,6 +171,7 @@ fn base(document: &Value, options: &OpenApiOptions) -> Result<Url, OpenApiError>
     validate_base_url(url)
 }
 
+/// Returns the URL unchanged. Returns an error if it is not HTTP or HTTPS or has a password.
 fn validate_base_url(url: Url) -> Result<Url, OpenApiError> {
     let clean = url.username().is_empty() && url.password().is_none();
     if matches!(url.scheme(), "http" | "https") && url.host_str().is_some() && clean {
@@ -176,7 +180,7 @@ fn validate_base_url(url: Url) -> Result<Url, OpenApiError> {
     Err(OpenApiError::Server("it is not a plain http:// or https:// URL".to_owned()))
 }
 
-/// Returns a tool name that all model vendors accept.
+/// Converts a text to a tool name that all model vendors accept. An empty result becomes `operation`.
 fn sanitize_name(text: &str) -> String {
     let mut name = String::new();
     for c in text.chars() {
@@ -190,7 +194,8 @@ fn sanitize_name(text: &str) -> String {
     name.chars().take(NAME_CHARS_MAX).collect()
 }
 
-/// Returns a name that no other tool of the document has. The first tool in document order gets the plain name.
+/// Returns a name that no other tool of the document has, and adds it to `names`. The first tool in document order gets
+/// the plain name.
 fn unique_name(names: &mut HashSet<String>, name: &str) -> String {
     let mut candidate = name.to_owned();
     let mut number: u64 = 2;

@@ -1,4 +1,4 @@
-//! Tools that are programs, run in a sandbox without a shell. Arguments are built from templates.
+//! Tools that are programs. A program runs in a sandbox without a shell. Its arguments are built from templates.
 //!
 //! A program receives its arguments, its declared environment variables and an isolation profile. Its output is the
 //! result. An exit code other than 0 is an error with an unknown outcome. With `envelope`, the program reads a request
@@ -25,7 +25,7 @@ use crate::http::envelope::response_output;
 use crate::http::template::{self, Escape};
 use crate::limits::{ANSWER_BYTES_MAX, FAILURE_BYTES_MAX};
 use crate::mcp::CommandAllowList;
-use crate::sandbox::{Sandbox, SandboxRequest};
+use crate::sandbox::{SandboxConfig, SandboxRequest};
 use crate::transport::client::AttemptContext;
 use crate::transport::error;
 
@@ -33,7 +33,7 @@ use crate::transport::error;
 #[derive(Clone)]
 pub struct ProcessOptions {
     /// Sandbox of the programs. The mode of its profile is the isolation of the runtime.
-    pub sandbox: Sandbox,
+    pub sandbox: SandboxConfig,
     /// Programs that may be started. Declaring a tool must not permit running arbitrary programs.
     pub commands: CommandAllowList,
     /// Workspaces of conversations, for tools that use them. `None` disables such tools.
@@ -63,14 +63,15 @@ impl ToolRuntime for ProcessRuntime {
     }
 
     fn check(&self, tool: &ToolResource) -> Result<(), ToolContractError> {
-        let spec = spec(tool)?;
+        let spec = cli_spec(tool)?;
         if !tool.endpoint.is_empty() {
             return Err(error::invalid_definition("a `cli` tool has no endpoint: remove it")
                 .detail("field", "endpoint"));
         }
         // A secret is bound to one host, so the program cannot choose where it is sent.
-        let is_sure = spec.hosts.len() == 1 && spec.hosts.iter().all(|host| !host.contains('*'));
-        if tool.auth.is_some() && !is_sure {
+        let has_single_host =
+            spec.hosts.len() == 1 && spec.hosts.iter().all(|host| !host.contains('*'));
+        if tool.auth.is_some() && !has_single_host {
             let message =
                 "a `cli` tool with `auth` must name exactly one host, which receives the secret";
             return Err(error::invalid_definition(message).detail("field", "auth"));
@@ -102,23 +103,24 @@ impl ToolRuntime for ProcessRuntime {
 }
 
 impl ProcessRuntime {
-    /// Returns the isolation profile of a tool's program.
+    /// Returns the isolation profile of a tool's program. Its output is limited to the size of a response.
     fn profile(
         &self,
         tool: &ToolResource,
         spec: &CliSpec,
         request: SandboxRequest<'_>,
     ) -> Result<IsolationProfile, ToolContractError> {
-        let (image, bounds) = (spec.image.as_deref(), spec.resources);
-        let request = SandboxRequest { hosts: &spec.hosts, image, bounds, ..request };
+        let (image, limits) = (spec.image.as_deref(), spec.resources);
+        let request = SandboxRequest { hosts: &spec.hosts, image, limits, ..request };
         let mut profile = self.options.sandbox.profile(&tool.name, request)?;
         let bytes_max = ANSWER_BYTES_MAX as u64;
         profile.limits.output_bytes = profile.limits.output_bytes.min(bytes_max);
         Ok(profile)
     }
 
-    /// Locks the workspace of the conversation, if the tool uses it.
-    async fn enter_workspace(
+    /// Acquires the workspace of the conversation, if the tool uses it, and reports lost files to the run. Other calls
+    /// can use the workspace at the same time.
+    async fn acquire_workspace(
         &self,
         attempt: &ToolInvocation,
         spec: &CliSpec,
@@ -136,36 +138,37 @@ impl ProcessRuntime {
             conversation: conversation.id.clone(),
             principal: conversation.principal.clone(),
         };
-        let workspace_lease =
+        let workspace_guard =
             workspaces.acquire(&key).await.map_err(|error| error.to_contract_error())?;
-        if let Some(reason) = workspace_lease.data_loss() {
-            let result = conversation.workspace_reset(reason).await;
+        if let Some(reason) = workspace_guard.data_loss() {
+            let result = conversation.report_workspace_reset(reason).await;
             result
                 .map_err(|reason| ToolContractError::new(ToolErrorCode::ExecutionFailed, reason))?;
         }
-        Ok(Some(workspace_lease))
+        Ok(Some(workspace_guard))
     }
 
+    /// Runs the program, and saves its workspace before the result is returned.
     async fn run(
         &self,
         attempt: &ToolInvocation,
         call: &AttemptContext,
     ) -> Result<ToolOutput, ToolContractError> {
-        let spec = spec(&attempt.tool)?;
+        let spec = cli_spec(&attempt.tool)?;
         self.options.commands.check(&spec.command)?;
         let (labels, secrets) = (attempt.labels(), &attempt.credentials.headers);
         let request = SandboxRequest { labels: &labels, secrets, ..SandboxRequest::default() };
         let mut profile = self.profile(&attempt.tool, spec, request)?;
         let left = attempt.deadline.saturating_duration_since(Instant::now());
         profile.limits.time = profile.limits.time.min(left);
-        let workspace_lease = self.enter_workspace(attempt, spec).await?;
-        if let Some(workspace_lease) = &workspace_lease {
-            profile.workspace = WorkspaceMount::ReadWrite(workspace_lease.dir().to_owned());
+        let workspace_guard = self.acquire_workspace(attempt, spec).await?;
+        if let Some(workspace_guard) = &workspace_guard {
+            profile.workspace = WorkspaceMount::ReadWrite(workspace_guard.dir().to_owned());
         }
-        let mut job = SandboxCommand::new(&spec.command, arguments(spec, attempt)?, profile);
+        let mut job = SandboxCommand::new(&spec.command, render_arguments(spec, attempt)?, profile);
         job.env = spec.env.clone();
         job.dir = spec.working_dir.as_ref().map(Into::into);
-        job.input = input(spec, attempt)?;
+        job.input = build_input(spec, attempt)?;
         let (mut output, mut stderr) = (Vec::new(), Vec::new());
         let each = |channel: StdStream, bytes: &[u8]| {
             let is_answer = match spec.output {
@@ -181,24 +184,26 @@ impl ProcessRuntime {
             }
         };
         let exit = self.options.sandbox.backends.run(job, &attempt.cancel, each).await;
-        if let Some(workspace_lease) = workspace_lease {
+        if let Some(workspace_guard) = workspace_guard {
             // The workspace is saved before the result is returned.
             let turn = attempt.conversation.as_ref().map(|of| of.turn.clone()).unwrap_or_default();
             let mark = SnapshotLabel { label: attempt.effect_key.clone(), turn };
-            workspace_lease.release(mark).await.map_err(|error| error.to_contract_error())?;
+            workspace_guard.release(mark).await.map_err(|error| error.to_contract_error())?;
         }
         let exit = exit.map_err(|error| error.to_contract_error())?;
         interpret_exit(spec, call, &exit, &output, &stderr)
     }
 }
 
-fn spec(tool: &ToolResource) -> Result<&CliSpec, ToolContractError> {
+/// Returns the `cli` section of a tool. Returns an error if it is missing or has no command.
+fn cli_spec(tool: &ToolResource) -> Result<&CliSpec, ToolContractError> {
     let missing =
         || error::invalid_definition("a `cli` tool needs `cli.command`").detail("field", "cli");
     tool.cli.as_ref().filter(|spec| !spec.command.is_empty()).ok_or_else(missing)
 }
 
-fn input(spec: &CliSpec, attempt: &ToolInvocation) -> Result<Stdin, ToolContractError> {
+/// Builds the standard input: the request envelope, the arguments as JSON, or nothing.
+fn build_input(spec: &CliSpec, attempt: &ToolInvocation) -> Result<Stdin, ToolContractError> {
     if spec.envelope {
         let mut envelope = ToolRequest::clone(&attempt.request);
         ToolType::Cli.as_str().clone_into(&mut envelope.runtime.mode);
@@ -212,8 +217,12 @@ fn input(spec: &CliSpec, attempt: &ToolInvocation) -> Result<Stdin, ToolContract
     })
 }
 
-/// Renders the arguments of the program, each one separately.
-fn arguments(spec: &CliSpec, attempt: &ToolInvocation) -> Result<Vec<String>, ToolContractError> {
+/// Renders the arguments of the program, each from one template. Returns an error if an argument of the call would be
+/// read as an option of the program.
+fn render_arguments(
+    spec: &CliSpec,
+    attempt: &ToolInvocation,
+) -> Result<Vec<String>, ToolContractError> {
     let mut filled: Vec<String> = Vec::with_capacity(spec.args.len());
     for (at, text) in spec.args.iter().enumerate() {
         let field = format!("cli.args[{at}]");
@@ -230,6 +239,8 @@ fn arguments(spec: &CliSpec, attempt: &ToolInvocation) -> Result<Vec<String>, To
     Ok(filled)
 }
 
+/// Converts the output of the program to a result. Returns an error for a limit that stopped the program, or for an
+/// exit code other than 0.
 fn interpret_exit(
     spec: &CliSpec,
     call: &AttemptContext,
@@ -240,7 +251,7 @@ fn interpret_exit(
     match exit.reason {
         ExitReason::Exited => {}
         ExitReason::TimedOut => return Err(error::timeout()),
-        ExitReason::Cancelled => return Err(error::canceled()),
+        ExitReason::Cancelled => return Err(error::cancelled()),
         ExitReason::OutputLimit => {
             let message = format!("the program wrote more than {ANSWER_BYTES_MAX} bytes");
             return Err(ToolContractError::final_failure(message));
@@ -258,7 +269,7 @@ fn interpret_exit(
     if exit.code == 0 {
         return Ok(ToolOutput::text(String::from_utf8_lossy(output)));
     }
-    let stderr = call.excerpt.excerpt(stderr, /*is_cut*/ false);
+    let stderr = call.excerpt.bytes(stderr, /*is_cut*/ false);
     let stderr = if stderr.is_empty() { String::new() } else { format!(": {stderr}") };
     let message = format!("the program exited with code {}{stderr}", exit.code);
     let failed = ToolContractError::new(ToolErrorCode::ExecutionFailed, message);

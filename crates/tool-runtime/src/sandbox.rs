@@ -1,4 +1,5 @@
-//! Sandbox for declared programs: the operator's isolation profile, restricted by the declaration.
+//! Sandbox for declared programs: the operator's default isolation profile, adjusted by the declaration within the
+//! operator's limits.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,9 +26,9 @@ use crate::transport::error;
 /// CPU time limit of a server program, which has no time limit otherwise.
 const SERVER_CPU_TIME: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// Sandbox for declared programs.
+/// Operator's settings for the sandboxes of declared programs.
 #[derive(Clone)]
-pub struct Sandbox {
+pub struct SandboxConfig {
     /// Sandbox backends of this machine.
     pub backends: SandboxRegistry,
     /// Default isolation profile. Its mode is the isolation of the programs.
@@ -40,24 +41,24 @@ pub struct Sandbox {
     pub log: EgressLog,
 }
 
-/// Sandbox requirements of a declaration.
+/// Settings that a declaration requests for its program.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SandboxRequest<'a> {
-    /// Hosts that the program may reach.
+    /// Hosts that the program may reach. Empty for no network access.
     pub hosts: &'a [String],
     /// Headers with secret values. The proxy adds them to requests to the only host.
     pub secrets: &'a [(String, Secret<String>)],
-    /// Container image.
+    /// Container image. `None` for the root filesystem of the default profile.
     pub image: Option<&'a str>,
-    /// Resource limits.
-    pub bounds: ProcessLimits,
+    /// Requested resource limits. An absent limit has the default of the operator.
+    pub limits: ProcessLimits,
     /// Labels of logged connection attempts: `namespace`, and identifiers of the call.
     pub labels: &'a [(&'a str, &'a str)],
 }
 
 impl SandboxRequest<'_> {
-    /// Returns the egress rule of a host. Requests with a secret always use TLS.
-    fn rule(&self, host: &str) -> Result<EgressRule, IsolationError> {
+    /// Returns the egress rule of a host. If there are secrets, the rule requires TLS and adds them to requests.
+    fn egress_rule(&self, host: &str) -> Result<EgressRule, IsolationError> {
         let rule = EgressRule::new(host)?;
         if self.secrets.is_empty() {
             return Ok(rule);
@@ -71,21 +72,22 @@ impl SandboxRequest<'_> {
     }
 }
 
-impl Sandbox {
-    /// Returns the isolation profile for a tool or server, restricted to the operator's limits.
+impl SandboxConfig {
+    /// Returns the isolation profile of a tool or server: the defaults with the requested settings, each limit at most
+    /// the operator's ceiling. Returns an error for an invalid host.
     pub fn profile(
         &self,
         name: &str,
         request: SandboxRequest<'_>,
     ) -> Result<IsolationProfile, ToolContractError> {
         let mut profile = self.profile.clone();
-        let ProcessLimits { memory_bytes, cpu_percent, pids } = request.bounds;
-        let usual = profile.limits;
+        let ProcessLimits { memory_bytes, cpu_percent, pids } = request.limits;
+        let defaults = profile.limits;
         let limits = ResourceLimits {
-            memory_bytes: memory_bytes.unwrap_or(usual.memory_bytes),
-            cpu_percent: cpu_percent.unwrap_or(usual.cpu_percent),
-            pids: pids.unwrap_or(usual.pids),
-            ..usual
+            memory_bytes: memory_bytes.unwrap_or(defaults.memory_bytes),
+            cpu_percent: cpu_percent.unwrap_or(defaults.cpu_percent),
+            pids: pids.unwrap_or(defaults.pids),
+            ..defaults
         };
         profile.limits = limits.stricter(&self.ceiling);
         profile.source = request.image.map(|image| RootfsSource::Image(image.to_owned()));
@@ -95,7 +97,7 @@ impl Sandbox {
         let to_tool_error = |error: IsolationError| {
             error::invalid_definition(error.to_string()).detail("field", "hosts")
         };
-        let rules = request.hosts.iter().map(|host| request.rule(host));
+        let rules = request.hosts.iter().map(|host| request.egress_rule(host));
         let rules = rules.collect::<Result<Vec<_>, _>>().map_err(to_tool_error)?;
         let egress = EgressPolicy::new(name, rules, self.network, Arc::clone(&self.log))
             .map_err(to_tool_error)?;
@@ -117,7 +119,7 @@ impl Sandbox {
             hosts: &isolation.hosts,
             secrets: &[],
             image: isolation.image.as_deref(),
-            bounds: isolation.resources,
+            limits: isolation.resources,
             labels: &[("namespace", namespace)],
         };
         let mut profile = self.profile(name, request)?;
@@ -163,10 +165,8 @@ impl ProcessLauncher for SandboxLauncher {
     }
 }
 
-/// A program in a sandbox. `None` after it has ended.
+/// The program of an MCP server in a sandbox. `None` after it was killed.
 struct SandboxedServer(Mutex<Option<SandboxedProcess>>);
-
-impl SandboxedServer {}
 
 impl ServerProcessHandle for SandboxedServer {
     fn exit(&self) -> Option<ExitKind> {
@@ -209,7 +209,7 @@ mod tests {
         let secrets = [("authorization".to_owned(), Secret::new("Bearer hunter2".to_owned()))];
         let rule_text = |secrets| {
             let request = SandboxRequest { secrets, ..SandboxRequest::default() };
-            format!("{:?}", request.rule("api.example.com").unwrap())
+            format!("{:?}", request.egress_rule("api.example.com").unwrap())
         };
         assert!(rule_text(&[]).contains("uses_tls: false"));
         let with = rule_text(&secrets);

@@ -13,7 +13,7 @@ pub use file::FileArtifactStore;
 
 /// Store for complete outputs.
 pub trait ArtifactStore: Send + Sync + 'static {
-    /// Opens an artifact for writing. An existing artifact with this name is replaced once the new one is finished.
+    /// Opens an artifact for writing. An existing artifact with this name is replaced when the new one is finished.
     fn open<'a>(&'a self, name: &'a str) -> BoxFuture<'a, io::Result<Box<dyn ArtifactWriter>>>;
 }
 
@@ -22,11 +22,11 @@ pub trait ArtifactWriter: Send {
     /// Appends bytes.
     fn write(&mut self, chunk: Vec<u8>) -> BoxFuture<'_, io::Result<()>>;
 
-    /// Finishes the artifact and makes it readable.
+    /// Finishes the artifact, so that it can be read.
     fn finish(self: Box<Self>) -> BoxFuture<'static, io::Result<Artifact>>;
 }
 
-/// A stored artifact.
+/// Location and size of a stored artifact.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Artifact {
     /// Path in the agent's workspace or URL by which the agent reads the artifact.
@@ -38,7 +38,7 @@ pub struct Artifact {
 }
 
 impl Artifact {
-    /// Returns the note for the model with the location of the artifact.
+    /// Returns the note that tells the model where the artifact is and how large it is.
     pub fn note(&self) -> String {
         let Self { reference, bytes, is_truncated } = self;
         let part = if *is_truncated { "the first" } else { "the full output," };
@@ -46,7 +46,7 @@ impl Artifact {
     }
 }
 
-/// Stores a complete text.
+/// Stores a text as an artifact. An existing artifact with this name is replaced.
 pub(crate) async fn store_text(
     store: &dyn ArtifactStore,
     name: &str,

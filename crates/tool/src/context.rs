@@ -1,5 +1,6 @@
 //! Context of a running tool call.
 
+/// Returns the conversation of the call. `None` if the call belongs to no conversation.
 pub(crate) mod conversation;
 pub(crate) mod deps;
 pub(crate) mod run_context;
@@ -25,8 +26,8 @@ const PROGRESS_BYTES_MAX: usize = 4 * 1024;
 
 /// Callbacks of a tool into the run that called it. The default implementations apply to calls outside of a run.
 pub trait RunCallbacks: Send + Sync {
-    /// Asks a person for confirmation. An `Err` ends the call: confirmation was refused, or the run must be suspended
-    /// until the answer arrives.
+    /// Asks a person to confirm, and returns the decision. `Err` ends the call: the question is invalid, or the run
+    /// must be suspended until the decision arrives.
     fn confirm<'a>(
         &'a self,
         _cx: &'a ToolContext,
@@ -44,7 +45,7 @@ pub trait RunCallbacks: Send + Sync {
     /// Reports progress of the tool.
     fn progress(&self, _cx: &ToolContext, _message: String) {}
 
-    /// Returns the conversation of the call. `None` if it belongs to none.
+    /// Returns the conversation of the call. `None` if the call belongs to no conversation.
     fn conversation(&self) -> Option<ConversationRef> {
         None
     }
@@ -60,6 +61,7 @@ impl RunCallbacks for NoCallbacks {}
 #[derive(Clone)]
 pub struct ToolContext(Arc<Inner>);
 
+/// Fields, redactor and clock that the clones of a context share.
 struct Inner {
     parts: ToolContextParts,
     pause_clock: PauseClock,
@@ -143,13 +145,13 @@ impl ToolContext {
         self.0.parts.retries_left
     }
 
-    /// Returns a token that is cancelled when the run stops. The call is dropped in any case; watch the token to clean
-    /// up first.
+    /// Returns a token that is cancelled when the run stops. The future of the call is dropped in any case; watch the
+    /// token to clean up first.
     pub fn cancelled(&self) -> &CancellationToken {
         &self.0.parts.cancel
     }
 
-    /// Returns a dependency of this type. Fails if the application did not give one to the run.
+    /// Returns the dependency of this type. Returns an error if the application did not give one to the run.
     pub fn dep<T: Send + Sync + 'static>(&self) -> Result<Dep<T>, ToolError> {
         self.0.parts.deps.get().ok_or_else(|| {
             let name = std::any::type_name::<T>();
@@ -167,8 +169,8 @@ impl ToolContext {
         &self.0.parts.state
     }
 
-    /// Reports progress. The message becomes an event of the run and is not sent to the model. Long messages are
-    /// truncated.
+    /// Reports progress as an event of the run, which is not sent to the model. Secrets are removed, and long messages
+    /// are cut.
     pub fn progress(&self, message: impl Into<String>) {
         let mut message = message.into();
         self.redact_text(&mut message);
@@ -181,7 +183,7 @@ impl ToolContext {
     ///
     /// A run that suspends for approvals calls the tool again after the answer, so ask before the first effect.
     pub async fn confirm(&self, hint: impl Into<String>) -> Result<(), ToolError> {
-        self.ask(hint.into(), None).await
+        self.request_confirmation(hint.into(), None).await
     }
 
     /// Asks a person for confirmation, like [`ToolContext::confirm`], and shows a value with the question.
@@ -191,11 +193,11 @@ impl ToolContext {
         payload: impl Serialize,
     ) -> Result<(), ToolError> {
         let payload = serde_json::to_value(payload)?;
-        self.ask(hint.into(), Some(payload)).await
+        self.request_confirmation(hint.into(), Some(payload)).await
     }
 
-    /// Suspends the run until other runs have ended, and then calls the tool again. Returns immediately if this wait
-    /// has already ended.
+    /// Returns an error that suspends the run until other runs have ended; the tool is then called again. Returns `Ok`
+    /// if this wait has already ended.
     pub fn wait_for_runs(&self, wait: impl Serialize) -> Result<(), ToolError> {
         let wait = serde_json::to_value(wait)?;
         match self.0.parts.callbacks.has_waited(&wait) {
@@ -215,13 +217,20 @@ impl ToolContext {
         self.0.parts.redact.as_ref()
     }
 
+    /// Removes secrets from a text, if a redactor is set.
     fn redact_text(&self, text: &mut String) {
         if let Some(redact) = self.redactor() {
             redact.redact_string(text);
         }
     }
 
-    async fn ask(&self, mut hint: String, mut payload: Option<Value>) -> Result<(), ToolError> {
+    /// Redacts and validates the question, and waits for the answer with the clock paused. Returns an error unless it
+    /// is approved.
+    async fn request_confirmation(
+        &self,
+        mut hint: String,
+        mut payload: Option<Value>,
+    ) -> Result<(), ToolError> {
         self.redact_text(&mut hint);
         if let (Some(redact), Some(payload)) = (self.redactor(), &mut payload) {
             redact.redact_json(payload);

@@ -8,6 +8,7 @@ mod backoff;
 mod envelope;
 mod invoke;
 pub(crate) mod registry;
+/// Selects the runtime of the tool. The first call also checks the definition with the runtime.
 pub(crate) mod runtime;
 
 use std::sync::Arc;
@@ -33,7 +34,7 @@ use crate::{
     ToolError, ToolFuture, ToolRuntime, ToolSpec, ToolSpecError, trace,
 };
 
-/// Error detail `outcome`. Its value `unknown` means that the call may have been executed in spite of the error.
+/// Error detail `outcome`. Its value `unknown` means that the call may have been executed despite the error.
 pub const OUTCOME_DETAIL: &str = "outcome";
 /// Value of [`OUTCOME_DETAIL`] for a call that may have been executed.
 pub const OUTCOME_UNKNOWN: &str = "unknown";
@@ -42,10 +43,10 @@ pub const RETRY_AFTER_DETAIL: &str = "retry_after_ms";
 /// Error detail with the number of attempts.
 pub const ATTEMPTS_DETAIL: &str = "attempts";
 
-/// Time of a call besides its attempts. It makes sure that the timeout of the guard never comes first.
+/// Time of a call in addition to its attempts. It makes sure that the timeout of the guard never comes first.
 const OVERHEAD: Duration = Duration::from_secs(1);
 
-/// The error of a declared tool that cannot be used.
+/// Error in the definition of a declared tool.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DeclaredToolError {
     /// The definition is invalid.
@@ -56,7 +57,7 @@ pub enum DeclaredToolError {
     Spec(#[from] ToolSpecError),
 }
 
-/// Services that declared tools need.
+/// Runtimes, credentials and clock that declared tools need.
 #[derive(Clone)]
 pub struct RuntimeServices {
     /// Runtimes that execute tools.
@@ -101,7 +102,8 @@ pub struct DeclaredTool {
 }
 
 impl DeclaredTool {
-    /// Creates the tool of a definition in its namespace. The runtime is selected when the tool is called.
+    /// Creates the tool of a definition in its namespace. Returns an error if the definition is invalid. The runtime is
+    /// selected by [`verify`](Self::verify) or the first call.
     pub fn new(
         resource: ToolResource,
         namespace: impl Into<Arc<str>>,
@@ -131,7 +133,7 @@ impl DeclaredTool {
         &self.resource
     }
 
-    /// Checks whether a runtime can execute this tool, without calling the tool.
+    /// Returns an error if no runtime can execute this tool. Does not call the tool.
     pub fn verify(&self) -> Result<(), ToolContractError> {
         self.runtime().map(drop)
     }
@@ -142,6 +144,8 @@ impl DeclaredTool {
         Ok(runtime)
     }
 
+    /// Creates the call with its request. Returns an error if the run belongs to another namespace or no runtime can
+    /// execute the tool.
     fn prepare(
         &self,
         permit: Permit,
@@ -239,7 +243,7 @@ fn total_timeout(resource: &ToolResource) -> Duration {
 
 /// Returns the ids of the current trace. They are empty if there is none.
 fn trace_ids() -> TraceIds {
-    let Some(parent) = trace::current() else { return TraceIds::default() };
+    let Some(parent) = trace::current_traceparent() else { return TraceIds::default() };
     let mut fields = parent.split('-').skip(1).map(str::to_owned);
     TraceIds {
         trace_id: fields.next().unwrap_or_default(),

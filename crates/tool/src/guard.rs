@@ -23,11 +23,11 @@ use serde_json::Value;
 
 pub use services::GuardServices;
 
-use crate::guard::policy::{CallOrigin, RunPolicy, denied, policy_unavailable};
+use crate::guard::policy::{CallOrigin, RunPolicy, denied_error, policy_unavailable};
 use crate::task::{TaskFailure, run_in_task};
 use crate::{RequiresApproval, Tool, ToolContext, ToolError, ToolOutput, ToolSpec};
 
-/// Proof that one exact call, a tool with its arguments, may run. Executing the call consumes the permit.
+/// Proof that the guard allows one exact call: a tool with its arguments. Executing the call consumes the permit.
 pub struct Permit {
     tool: Arc<dyn Tool>,
     arguments: Value,
@@ -48,12 +48,13 @@ impl Permit {
         self.run_policy.as_ref().and_then(|run_policy| run_policy.revision())
     }
 
-    /// Returns the origin of the call. `None` if the guard was not created with [`Guard::for_run`] or
-    /// [`Guard::with_policy`].
+    /// Returns the origin of the call. `None` if the guard has neither a run nor a policy: it was created without
+    /// [`Guard::for_run`] and [`Guard::with_policy`].
     pub fn origin(&self) -> Option<&CallOrigin> {
         self.run_policy.as_ref().map(|run_policy| &run_policy.origin)
     }
 
+    /// Returns the counter of attempts, which the tool increments.
     pub(crate) fn attempts(&self) -> &Arc<AtomicU32> {
         &self.attempts
     }
@@ -62,7 +63,7 @@ impl Permit {
         self.arguments
     }
 
-    /// Deserializes the arguments. The error names the invalid argument for the model.
+    /// Deserializes the arguments. An error names the invalid argument, and the model can correct it.
     pub fn parse<A: DeserializeOwned + 'static>(self) -> Result<A, ToolError> {
         // The arguments of a tool without parameters are a unit type, but models send an empty object.
         let value = match self.arguments {
@@ -77,7 +78,7 @@ impl Permit {
     }
 }
 
-/// Decision of the guard about one call.
+/// Decision of the guard about one call: allow, ask for approval, deny, or reject invalid arguments.
 pub enum GuardDecision {
     /// The call may run.
     Allow(Permit),
@@ -89,7 +90,7 @@ pub enum GuardDecision {
     Invalid(String),
 }
 
-/// Approval that a call needs before it may run.
+/// Reason and approvers of an approval that a call needs.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ApprovalRequirement {
     /// Reason that the policy gave. `None` if the tool itself or a rule in code requires the approval.
@@ -112,7 +113,7 @@ pub enum RuleDecision {
     Deny(String),
 }
 
-/// Input of a rule.
+/// The call and its context that a rule decides on.
 #[derive(Debug, Clone, Copy)]
 pub struct RuleInput<'a> {
     /// Specification of the tool.
@@ -129,7 +130,7 @@ pub struct RuleInput<'a> {
 
 type Rule = dyn Fn(&RuleInput<'_>) -> RuleDecision + Send + Sync;
 
-/// Decides about tool calls and executes the permitted ones. Cheap to clone.
+/// Decides about tool calls and executes the permitted calls. Cheap to clone.
 ///
 /// The approval setting of the tool is the first rule. Further rules can only make the decision more restrictive.
 #[derive(Clone, Default)]
@@ -154,19 +155,19 @@ impl Guard {
         self
     }
 
-    /// Returns the guard for one run, with the policy that the policy provider returns for it. If the policy cannot be
-    /// loaded, the returned guard denies every call. A guard with a policy provider also denies every call until
-    /// `for_run` was called.
+    /// Returns the guard of one run, with the policy from the policy provider. If the policy cannot be loaded, the
+    /// returned guard denies every call. A guard with a policy provider also denies every call until `for_run` was
+    /// called.
     pub async fn for_run(&self, origin: CallOrigin) -> Self {
         let provider = self.services.as_ref().and_then(|services| services.policies.as_deref());
         let run_policy = match provider {
             Some(provider) => RunPolicy::load(provider, origin).await,
-            None => RunPolicy::inherited(self.run_policy.as_deref(), origin),
+            None => RunPolicy::inherit(self.run_policy.as_deref(), origin),
         };
         Self { run_policy: Some(Arc::new(run_policy)), ..self.clone() }
     }
 
-    /// Returns the revision of the active policy.
+    /// Returns the revision of the active policy. `None` if there is no policy.
     pub fn revision(&self) -> Option<&str> {
         self.run_policy.as_ref().and_then(|run_policy| run_policy.revision())
     }
@@ -237,7 +238,7 @@ impl Guard {
         }
     }
 
-    /// Returns the decision of the policy. `None` if no policy applies.
+    /// Returns the decision of the policy about a call. `None` if no policy applies.
     fn decide(&self, spec: &ToolSpec, action: &str) -> Option<PolicyDecision> {
         let has_provider =
             self.services.as_ref().is_some_and(|services| services.policies.is_some());
@@ -248,6 +249,8 @@ impl Guard {
         }
     }
 
+    /// Returns the most restrictive decision of the tool's approval setting and the rules. A rule that panics denies
+    /// the call.
     fn apply_rules(&self, input: &RuleInput<'_>) -> RuleDecision {
         let tool_decision = match &input.spec.approval {
             RequiresApproval::Never => RuleDecision::Allow,
@@ -279,13 +282,12 @@ impl Guard {
             Some(services) => Box::pin(self.execute_recorded(services, permit, cx)).await,
             None => {
                 let result = self.execute(permit, cx).await;
-                result.map(ToolOutput::bounded).map_err(ToolError::bounded)
+                result.map(ToolOutput::into_bounded).map_err(ToolError::into_bounded)
             }
         }
     }
 
-    /// Executes a permitted call in its own task. The task also contains the construction of the future, which may
-    /// panic.
+    /// Executes a permitted call in its own task with the timeout of the tool. A panic of the tool becomes an error.
     async fn execute(&self, permit: Permit, cx: ToolContext) -> Result<ToolOutput, ToolError> {
         let tool = Arc::clone(&permit.tool);
         let timeout = tool.spec().timeout;
@@ -308,7 +310,7 @@ impl Guard {
     }
 }
 
-/// Parses the arguments and validates them against the schema. The error is for the model.
+/// Parses the arguments and validates them against the schema. The error message is for the model.
 fn parse(spec: &ToolSpec, call: &ToolCall) -> Result<Value, String> {
     let bytes = call.arguments.len();
     if bytes > TOOL_ARGUMENTS_BYTES_MAX {
@@ -324,8 +326,8 @@ fn parse(spec: &ToolSpec, call: &ToolCall) -> Result<Value, String> {
     Ok(arguments)
 }
 
-/// Combines the rules with the policy: a denial wins over an approval, an approval over permission. Returns the
-/// approval that the call needs, if any.
+/// Combines the decisions of the rules and of the policy: a denial wins over an approval, an approval over permission.
+/// Returns the required approval, `None` if the call is allowed, or an error if it is denied.
 fn combine(
     rule_decision: RuleDecision,
     policy_decision: Option<PolicyDecision>,
@@ -336,9 +338,9 @@ fn combine(
         Some(ApprovalRequirement { reason, approvers, revision })
     };
     match (rule_decision, policy_decision) {
-        (RuleDecision::Deny(reason), _) => Err(denied(reason, revision)),
+        (RuleDecision::Deny(reason), _) => Err(denied_error(reason, revision)),
         (_, Some(PolicyDecision::Deny { code, reason })) => {
-            Err(ToolContractError { code, reason: code.reason(), ..denied(reason, revision) })
+            Err(ToolContractError { code, reason: code.reason(), ..denied_error(reason, revision) })
         }
         (_, Some(PolicyDecision::Approval { reason, approvers })) => {
             Ok(requirement(Some(reason), approvers))

@@ -5,7 +5,7 @@ use provost_redact::Redact;
 
 use crate::{ToolError, ToolOutput};
 
-/// Removes secrets from all parts of a result.
+/// Removes secrets from all parts of an output and from its metadata, in place.
 pub(crate) fn redact_output(redact: &dyn Redact, output: &mut ToolOutput) {
     for part in &mut output.parts {
         match part {
@@ -26,7 +26,7 @@ pub(crate) fn redact_output(redact: &dyn Redact, output: &mut ToolOutput) {
     }
 }
 
-/// Removes secrets from a file, also from a binary one.
+/// Removes secrets from a file and its label, in place. Binary data is searched too.
 fn redact_source(redact: &dyn Redact, source: &mut MediaSource, label: &mut Option<String>) {
     if let Some(label) = label {
         redact.redact_string(label);
@@ -46,7 +46,7 @@ fn redact_source(redact: &dyn Redact, source: &mut MediaSource, label: &mut Opti
     }
 }
 
-/// Removes secrets from an error.
+/// Removes secrets from the texts of an error, in place.
 pub(crate) fn redact_error(redact: &dyn Redact, error: &mut ToolError) {
     match error {
         ToolError::Retry(text) | ToolError::Failed(text) | ToolError::Rejected(text) => {

@@ -5,7 +5,7 @@ use std::any::Any;
 use tokio_util::task::AbortOnDropHandle;
 use tracing::{Instrument, Span};
 
-/// The failure of a task that returned no result.
+/// Why a task returned no result.
 pub(crate) enum TaskFailure {
     /// The task panicked, with the message of the panic.
     Panicked(String),
@@ -24,6 +24,7 @@ pub(crate) async fn run_in_task<T: Send + 'static>(
     })
 }
 
+/// Returns the message of a panic.
 fn panic_text(payload: &(dyn Any + Send)) -> String {
     let text = payload
         .downcast_ref::<&str>()

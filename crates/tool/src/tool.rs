@@ -26,8 +26,9 @@ pub trait Tool: Send + Sync + 'static {
     /// Starts a call. The permit holds the validated arguments and proves that the guard authorized the call.
     fn call(&self, permit: Permit, cx: ToolContext) -> ToolFuture;
 
-    /// Determines whether a call with this effect key was executed. Recovery asks this for calls that a crash
-    /// interrupted, if the effect of the tool is [provable](provost_core::recovery::EffectClass::Provable).
+    /// Returns whether a call with this effect key was executed. Recovery asks this for calls that a crash interrupted,
+    /// if the effect of the tool is [provable](provost_core::recovery::EffectClass::Provable). The default is that it
+    /// is unknown.
     fn probe(&self, _key: EffectKey, _arguments: Value) -> BoxFuture<'static, ProbeOutcome> {
         Box::pin(async { ProbeOutcome::Unknown })
     }

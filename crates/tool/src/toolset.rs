@@ -46,7 +46,7 @@ pub trait Toolset: Send + Sync + 'static {
     /// Returns the name of the toolset, for messages.
     fn name(&self) -> &str;
 
-    /// Returns the tools for this turn.
+    /// Returns the tools for this turn. An error means that the turn has none of them.
     fn tools<'a>(&'a self, cx: &'a RunContext) -> ToolsetFuture<'a>;
 }
 

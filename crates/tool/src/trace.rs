@@ -6,7 +6,8 @@
 use tracing::{Span, Subscriber};
 use tracing_subscriber::Layer;
 
-/// Functions of a span exporter. The subscriber holds them as a layer, and spans find them through their subscriber.
+/// Functions of a span exporter. The subscriber holds them as a layer, so that a span finds them through its
+/// subscriber.
 #[derive(Debug, Clone, Copy)]
 pub struct TraceExporter {
     /// Returns the W3C `traceparent` of a span. `None` if the span is not exported.
@@ -20,26 +21,28 @@ pub struct TraceExporter {
 impl<S: Subscriber> Layer<S> for TraceExporter {}
 
 /// Returns the exporter of a span. `None` if its subscriber has none.
-fn link(span: &Span) -> Option<TraceExporter> {
+fn exporter_of(span: &Span) -> Option<TraceExporter> {
     span.with_subscriber(|(_, subscriber)| subscriber.downcast_ref::<TraceExporter>().copied())
         .flatten()
 }
 
-/// Returns the W3C `traceparent` of the current span, to continue the trace in another process.
-pub fn current() -> Option<String> {
+/// Returns the W3C `traceparent` of the current span, to continue the trace in another process. `None` if the span is
+/// not exported.
+pub fn current_traceparent() -> Option<String> {
     let span = Span::current();
-    (link(&span)?.traceparent)(&span)
+    (exporter_of(&span)?.traceparent)(&span)
 }
 
 /// Sets the remote parent of a span before it is entered. Returns false if the span is not exported or if `traceparent`
 /// is invalid.
 pub fn set_parent(span: &Span, traceparent: &str) -> bool {
-    link(span).is_some_and(|link| (link.set_parent)(span, traceparent))
+    exporter_of(span).is_some_and(|link| (link.set_parent)(span, traceparent))
 }
 
-/// Records content with a span, if the exporter records content.
-pub fn content(span: &Span, name: &'static str, value: impl Fn() -> String) {
-    if let Some(link) = link(span) {
+/// Records an attribute with content on a span. Does nothing, and does not call `value`, unless the exporter captures
+/// content.
+pub fn record_content(span: &Span, name: &'static str, value: impl Fn() -> String) {
+    if let Some(link) = exporter_of(span) {
         (link.content)(span, name, &value);
     }
 }

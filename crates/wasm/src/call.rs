@@ -12,7 +12,7 @@ use crate::call::store_data::{HaltReason, StoreData};
 use crate::engine::WasmEngine;
 use crate::module::loaded::{INITIALIZE, LoadedModule};
 
-/// How a call ended.
+/// How a call ended: finished, stopped with an exit code, or stopped by a limit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum CallOutcome {
     /// The module returned, or exited with code 0.
@@ -31,7 +31,7 @@ pub(crate) enum CallOutcome {
     Trapped(String),
 }
 
-/// Result of a call.
+/// Outcome of a call with its output and its use of resources.
 pub(crate) struct CallResult {
     pub(crate) outcome: CallOutcome,
     pub(crate) stdout: Vec<u8>,
@@ -71,7 +71,7 @@ pub(crate) async fn run(
     let memory_bytes = data.limiter.bytes();
     let (stdout, stderr) = data.into_outputs();
     let outcome = result.map_or_else(
-        |error| outcome(&error),
+        |error| outcome_of_error(&error),
         |code| match code {
             0 => CallOutcome::Finished,
             code => CallOutcome::Exit(code),
@@ -81,7 +81,7 @@ pub(crate) async fn run(
     CallResult { outcome, stdout, stderr, has_side_effects, refused, fuel_used, memory_bytes }
 }
 
-/// Sets the limits of the store and makes the module yield at every tick.
+/// Sets the limits of the store, and makes the module yield at every tick.
 fn configure(store: &mut Store<StoreData>, fuel: Option<u64>) -> wasmtime::Result<()> {
     store.limiter(|data| &mut data.limiter);
     store.set_fuel(fuel.unwrap_or(u64::MAX))?;
@@ -90,7 +90,8 @@ fn configure(store: &mut Store<StoreData>, fuel: Option<u64>) -> wasmtime::Resul
     Ok(())
 }
 
-/// Instantiates the module and calls its entry function. Returns the exit code.
+/// Instantiates the module and calls its entry function. Returns the exit code, or an error if the function traps, a
+/// limit stops it, or its signature is not supported.
 async fn instantiate_and_call(
     store: &mut Store<StoreData>,
     module: &LoadedModule,
@@ -119,7 +120,8 @@ async fn instantiate_and_call(
     }
 }
 
-fn outcome(error: &wasmtime::Error) -> CallOutcome {
+/// Converts the error that ended a call to its outcome.
+fn outcome_of_error(error: &wasmtime::Error) -> CallOutcome {
     if let Some(halt) = error.downcast_ref::<HaltReason>() {
         return match halt {
             HaltReason::Exit(0) => CallOutcome::Finished,

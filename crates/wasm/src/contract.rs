@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 /// Version of the module contract.
 pub const MODULE_CONTRACT_VERSION: &str = "v1";
 
-/// Request to a module.
+/// Request to a module: the JSON that it reads from its standard input.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ModuleRequest {
@@ -49,7 +49,7 @@ pub struct ModuleRequest {
     pub attempt: u32,
 }
 
-/// Limits of one call.
+/// Limits of one call, as the module sees them.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ModuleBounds {
@@ -65,7 +65,7 @@ pub struct ModuleBounds {
     pub timeout_ms: u64,
 }
 
-/// Response of a module.
+/// Response of a module: the JSON that it writes to its standard output.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ModuleResponse {
     /// Must be `v1`.
@@ -84,7 +84,7 @@ pub struct ModuleResponse {
 }
 
 impl ModuleRequest {
-    /// Creates the request of a call.
+    /// Creates the request of a call to the entry function `entry`.
     pub(crate) fn new(
         tool: &ToolResource,
         spec: &WasmSpec,
@@ -117,7 +117,8 @@ impl ModuleRequest {
     }
 }
 
-/// Parses and validates a response. `excerpt` shortens text of the module for error messages.
+/// Parses and validates a response, and returns the output. Returns an error if the response violates the contract or
+/// reports an error. `excerpt` shortens text of the module for error messages.
 pub(crate) fn parse_response(
     answer: &[u8],
     request: &ToolRequest,
@@ -174,7 +175,7 @@ pub(crate) fn parse_response(
 /// Maximum number of error details that are passed on.
 const DETAILS_MAX: usize = 32;
 
-/// Returns an error for a violation of the contract.
+/// Creates the error of a response that violates the contract.
 fn contract_error(message: &str) -> ToolContractError {
     ToolContractError::new(ToolErrorCode::RuntimePolicyInvalid, message)
 }

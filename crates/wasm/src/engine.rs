@@ -17,7 +17,7 @@ use wasmtime::{Config, Engine, OptLevel, PoolingAllocationConfig};
 use crate::error::WasmError;
 use crate::limits;
 
-/// The engine. All tools of a runtime share it.
+/// Wasmtime engine with its threads, slots and memory budget. All tools of a runtime share it.
 pub(crate) struct WasmEngine {
     engine: Engine,
     threads: Option<Runtime>,
@@ -31,7 +31,7 @@ pub(crate) struct WasmEngine {
     running: AtomicUsize,
 }
 
-/// Memory that all calls share.
+/// Limit on the memory of all calls together.
 pub(crate) struct MemoryBudget {
     used: AtomicU64,
     bytes_max: u64,
@@ -42,13 +42,13 @@ impl MemoryBudget {
         Self { used: AtomicU64::new(0), bytes_max }
     }
 
-    /// Reserves bytes. Returns false if the budget is exhausted.
+    /// Reserves bytes. Returns false and reserves nothing if the budget does not have them.
     pub(crate) fn reserve(&self, bytes: u64) -> bool {
         let fits = |used: u64| used.checked_add(bytes).filter(|sum| *sum <= self.bytes_max);
         self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits).is_ok()
     }
 
-    /// Releases reserved bytes.
+    /// Ends a running call. The thread sleeps when no call runs.
     pub(crate) fn release(&self, bytes: u64) {
         self.used.fetch_sub(bytes, Ordering::Relaxed);
     }
@@ -60,9 +60,9 @@ impl MemoryBudget {
 }
 
 impl WasmEngine {
-    /// Starts the engine. Its threads sleep while no module runs.
+    /// Creates the engine and starts its threads. The ticker thread sleeps while no module runs.
     pub(crate) fn start(memory_bytes_total: u64) -> Result<Arc<Self>, WasmError> {
-        let engine = engine()?;
+        let engine = create_engine()?;
         let cores = thread::available_parallelism().map_or(1, std::num::NonZero::get);
         let threads = Builder::new_multi_thread()
             .worker_threads(cores)
@@ -82,17 +82,18 @@ impl WasmEngine {
         }))
     }
 
-    /// Returns the Wasmtime engine.
+    /// Creates an engine with a pool of memories and stacks, because mapping one per call takes longer than many calls.
+    /// If the system does not permit that much address space, memories and stacks are mapped per call.
     pub(crate) fn engine(&self) -> &Engine {
         &self.engine
     }
 
-    /// Returns the threads that run modules.
+    /// Returns the threads that run modules. Returns an error after the engine was closed.
     pub(crate) fn threads(&self) -> Result<&Handle, WasmError> {
         self.threads.as_ref().map(Runtime::handle).ok_or(WasmError::Closed)
     }
 
-    /// Registers a call and keeps the ticker running until the returned value is dropped.
+    /// Counts an active call and keeps the ticker running until the returned value is dropped.
     pub(crate) fn begin_call(self: &Arc<Self>) -> ActiveCall {
         self.running.fetch_add(1, Ordering::SeqCst);
         self.ticker.hold();
@@ -126,7 +127,7 @@ impl Drop for ActiveCall {
 
 /// Creates an engine with a pool of memories and stacks, because mapping one per call takes longer than many calls. If
 /// the system does not permit that much address space, memories and stacks are mapped per call.
-fn engine() -> Result<Engine, WasmError> {
+fn create_engine() -> Result<Engine, WasmError> {
     let mut pooled = config();
     pooled.allocation_strategy(pool());
     if let Ok(engine) = Engine::new(&pooled) {
@@ -135,6 +136,7 @@ fn engine() -> Result<Engine, WasmError> {
     Engine::new(&config()).map_err(WasmError::engine)
 }
 
+/// Returns the sizes of the pools.
 fn pool() -> PoolingAllocationConfig {
     let to_u32 = |limit: usize| u32::try_from(limit).unwrap_or(u32::MAX);
     let calls = to_u32(limits::CALLS_MAX);
@@ -159,6 +161,7 @@ fn pool() -> PoolingAllocationConfig {
     pool
 }
 
+/// Returns the settings of the engine without a pool.
 fn config() -> Config {
     let mut config = Config::new();
     config
@@ -175,14 +178,16 @@ fn config() -> Config {
     config
 }
 
-/// Increments the epoch while a module runs.
+/// Thread that increments the epoch while a module runs, so that modules yield. Dropping the ticker ends the thread.
 struct EpochTicker(Arc<TickerState>);
 
+/// State that the ticker shares with its thread.
 struct TickerState {
     status: Mutex<TickerStatus>,
     wake: Condvar,
 }
 
+/// Number of running calls, and whether the thread sleeps or must end.
 #[derive(Default)]
 struct TickerStatus {
     running: usize,
@@ -191,16 +196,18 @@ struct TickerStatus {
 }
 
 impl EpochTicker {
+    /// Starts the thread.
     fn start(engine: Engine) -> Result<Self, WasmError> {
         let state = Arc::new(TickerState { status: Mutex::default(), wake: Condvar::new() });
         let ticker = Arc::clone(&state);
         thread::Builder::new()
             .name("provost-wasm-ticker".to_owned())
-            .spawn(move || ticker.tick(&engine))
+            .spawn(move || ticker.run(&engine))
             .map_err(WasmError::io("cannot start the ticker thread for modules"))?;
         Ok(Self(state))
     }
 
+    /// Counts a running call, and wakes the thread.
     fn hold(&self) {
         let mut status = self.0.status.lock();
         status.running += 1;
@@ -223,7 +230,8 @@ impl Drop for EpochTicker {
 }
 
 impl TickerState {
-    fn tick(&self, engine: &Engine) {
+    /// Increments the epoch at every tick until the ticker is closed. Sleeps while no call runs.
+    fn run(&self, engine: &Engine) {
         let mut idle = 0;
         loop {
             {

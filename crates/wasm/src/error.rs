@@ -5,7 +5,7 @@ use std::io;
 use provost_core::ErrorKind;
 use provost_core::contract::{ToolContractError, ToolErrorCode};
 
-/// WASM modules cannot run.
+/// Error that prevents modules from running.
 #[derive(Debug, thiserror::Error)]
 pub enum WasmError {
     /// The engine does not work on this machine.
@@ -46,7 +46,7 @@ impl WasmError {
         }
     }
 
-    /// Converts the error into an error of the tool contract. There is no fallback to another isolation mode.
+    /// Converts the error to an error of the tool contract. There is no fallback to another isolation mode.
     pub(crate) fn unavailable(self) -> ToolContractError {
         ToolContractError::new(ToolErrorCode::IsolationUnavailable, self.to_string())
     }

@@ -24,7 +24,7 @@ use crate::limits;
 
 pub(crate) use link::{NAME, is_known_import, link};
 
-/// Host functions that a module may import.
+/// Groups of host functions that a module may import.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct HostGrants {
     pub(crate) wasi: bool,
@@ -37,12 +37,13 @@ impl HostGrants {
     /// All functions that a manifest can declare.
     pub(crate) const ALL: Self = Self { wasi: true, http: true, kv: true, log: true };
 
+    /// Returns the grants of a manifest.
     pub(crate) fn of(spec: &provost_core::resource::WasmSpec) -> Self {
         Self { wasi: spec.enable_wasi, http: !spec.hosts.is_empty(), kv: spec.kv, log: spec.log }
     }
 }
 
-/// Host side of one call.
+/// State of one call that its host functions use: the tool, its grants and its usage.
 pub(crate) struct HostState {
     pub(crate) tool: Arc<ToolResource>,
     pub(crate) scope: KeyValueScope,
@@ -60,7 +61,7 @@ pub(crate) struct HostState {
     pub(crate) usage: HostUsage,
 }
 
-/// Host functions that a call has used.
+/// Numbers of host function calls, and whether one of them may have had a side effect.
 #[derive(Debug, Default)]
 pub(crate) struct HostUsage {
     lines: u32,
@@ -76,7 +77,8 @@ impl HostState {
         self.deadline
     }
 
-    /// Reports a log message. Messages beyond the limit are dropped.
+    /// Reports a log message to the log and to the progress of the call. Messages beyond the limit are dropped, and
+    /// long messages are cut.
     pub(crate) fn log(&mut self, text: &[u8]) {
         self.usage.lines += 1;
         if self.usage.lines > limits::LOG_LINES_MAX {
@@ -88,27 +90,28 @@ impl HostState {
         (self.progress)(text);
     }
 
-    /// Returns a value of the tool.
+    /// Returns a value of the tool. `None` if the key does not exist.
     pub(crate) async fn get(&self, key: &str) -> Result<Option<Vec<u8>>, KeyValueError> {
-        self.kv.get(&self.scope, checked_key(key)?).await
+        self.kv.get(&self.scope, check_key(key)?).await
     }
 
-    /// Stores a value of the tool.
+    /// Stores a value of the tool, and marks the call as having side effects. Returns an error if the key or the value
+    /// is too long.
     pub(crate) async fn set(&mut self, key: &str, value: Vec<u8>) -> Result<(), KeyValueError> {
         if value.len() > limits::VALUE_BYTES_MAX as usize {
             return Err(KeyValueError::TooLarge);
         }
         self.usage.has_side_effects = true;
-        self.kv.set(&self.scope, checked_key(key)?, value).await
+        self.kv.set(&self.scope, check_key(key)?, value).await
     }
 
-    /// Deletes a value of the tool.
+    /// Deletes a value of the tool, and marks the call as having side effects.
     pub(crate) async fn delete(&mut self, key: &str) -> Result<(), KeyValueError> {
         self.usage.has_side_effects = true;
-        self.kv.delete(&self.scope, checked_key(key)?).await
+        self.kv.delete(&self.scope, check_key(key)?).await
     }
 
-    /// Counts a request. Fails beyond the limit.
+    /// Counts an HTTP request. Returns an error that stops the module beyond the limit.
     fn count_request(&mut self) -> Result<(), HaltReason> {
         self.usage.requests += 1;
         match self.usage.requests > limits::REQUESTS_MAX {
@@ -118,7 +121,8 @@ impl HostState {
     }
 }
 
-fn checked_key(key: &str) -> Result<&str, KeyValueError> {
+/// Returns the key unchanged. Returns an error if it is empty or too long.
+fn check_key(key: &str) -> Result<&str, KeyValueError> {
     match key.is_empty() || key.len() > limits::KEY_BYTES_MAX as usize {
         true => Err(KeyValueError::Key),
         false => Ok(key),

@@ -14,8 +14,9 @@ const FILE_MODE: u32 = 0o600;
 /// Permission bits of the group and of other users.
 const GROUP_AND_OTHERS: u32 = 0o077;
 
-/// Creates a directory, or verifies that the existing one is private.
-pub(crate) fn dir(path: &Path) -> Result<(), WasmError> {
+/// Creates a directory that only its owner can access. Returns an error if it exists and belongs to another user or
+/// other users can access it.
+pub(crate) fn create_dir(path: &Path) -> Result<(), WasmError> {
     let refused = |reason: String| WasmError::Cache { path: path.display().to_string(), reason };
     let created = DirBuilder::new().recursive(true).mode(DIR_MODE).create(path);
     created.map_err(|error| refused(error.to_string()))?;
@@ -32,7 +33,8 @@ pub(crate) fn dir(path: &Path) -> Result<(), WasmError> {
     }
 }
 
-/// Reads a private file. Fails for a link, a file of another user, or a file that other users can access.
+/// Reads a private file. Returns an error for a link, a file of another user, a file that other users can access, or a
+/// file that is too large.
 pub(crate) fn read(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
     let flags = rustix::fs::OFlags::NOFOLLOW.bits().cast_signed();
     let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
@@ -46,7 +48,7 @@ pub(crate) fn read(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
     read_bounded(file, bytes_max)
 }
 
-/// Reads a file up to a maximum size.
+/// Reads a file. Returns an error if it has more than `bytes_max` bytes.
 pub(crate) fn read_bounded(file: File, bytes_max: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     let size = file.metadata()?.len().min(bytes_max);
@@ -68,7 +70,7 @@ pub(crate) fn write_atomic(path: &Path, bytes: &[u8], env: &Env) -> io::Result<(
     written
 }
 
-/// Creates a file atomically. Has no effect if the file exists.
+/// Creates a file atomically. Does nothing if the file exists.
 pub(crate) fn create_once(path: &Path, bytes: &[u8], env: &Env) -> io::Result<()> {
     let temp = path.with_extension(format!("{:016x}.new", env.random()));
     let written = write_new(&temp, bytes).and_then(|()| fs::hard_link(&temp, path));
@@ -79,6 +81,7 @@ pub(crate) fn create_once(path: &Path, bytes: &[u8], env: &Env) -> io::Result<()
     }
 }
 
+/// Writes a new private file. Returns an error if it exists.
 fn write_new(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut file = OpenOptions::new().write(true).create_new(true).mode(FILE_MODE).open(path)?;
     file.write_all(bytes)

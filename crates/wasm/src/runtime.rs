@@ -82,7 +82,8 @@ pub struct WasmRuntime {
 }
 
 impl WasmRuntime {
-    /// Starts the engine and opens the cache.
+    /// Starts the engine and opens the cache directory. Returns an error if a thread cannot be started or other users
+    /// can access the directory.
     pub fn open(options: WasmOptions) -> Result<Self, WasmError> {
         let wasm_engine = WasmEngine::start(options.memory_bytes_total)?;
         let cache = match &options.cache {
@@ -101,10 +102,9 @@ impl WasmRuntime {
         })
     }
 
-    /// Stores a module and returns its SHA-256 hash, which a manifest names as `blob:`. Compiles the module, so that
-    /// its first call is fast.
+    /// Compiles a module, stores it, and returns its SHA-256 hash, which a manifest names as `blob:`.
     ///
-    /// Fails for a module that no tool could run, and without a cache directory.
+    /// Returns an error for a module that no tool could run, and without a cache directory.
     pub fn store_module(&self, module: &[u8]) -> Result<String, WasmError> {
         let cache = self.modules.cache().ok_or_else(|| WasmError::Cache {
             path: String::new(),
@@ -115,7 +115,7 @@ impl WasmRuntime {
             return Err(WasmError::Module(reason));
         }
         let found = inspect::inspect(module, HostGrants::ALL).map_err(WasmError::Module)?;
-        let compiled = self.modules.compiled(module, found.is_component);
+        let compiled = self.modules.compile(module, found.is_component);
         compiled.map_err(|fault| WasmError::Module(fault.message))?;
         let cached = cache.store_module(module);
         cached.map(|hash| hex(&hash)).map_err(WasmError::io("cannot store the module"))
@@ -131,6 +131,8 @@ impl WasmRuntime {
         self.wasm_engine.memory.used()
     }
 
+    /// Returns the HTTP client for a tool. Returns an error if the tool requests access to private networks and the
+    /// operator does not permit it.
     fn client(&self, tool: &ToolResource) -> Result<&NetClient, ToolContractError> {
         match (
             tool.allow_private,
@@ -149,8 +151,9 @@ impl WasmRuntime {
         }
     }
 
+    /// Loads the module of a tool, waits for a slot, and executes the call.
     async fn run(self, invocation: ToolInvocation) -> Result<ToolOutput, ToolContractError> {
-        let spec = spec(&invocation.tool)?;
+        let spec = wasm_spec(&invocation.tool)?;
         let dir = self.options.modules.as_deref();
         let module = self.modules.load_for(spec, dir, &self.public_client).await?;
         let request =
@@ -162,7 +165,7 @@ impl WasmRuntime {
             )
         })?;
         let _slot = self.wasm_engine.slots.acquire().await;
-        let data = self.data(&invocation, spec, input.into())?;
+        let data = self.store_data(&invocation, spec, input.into())?;
         let running = call::run(Arc::clone(&self.wasm_engine), module, data, spec.fuel_limit());
         let threads = self.wasm_engine.threads().map_err(WasmError::unavailable)?;
         let task = AbortOnDropHandle::new(threads.spawn(running));
@@ -173,7 +176,8 @@ impl WasmRuntime {
         to_tool_result(&invocation, spec, done)
     }
 
-    fn data(
+    /// Creates the data of a call: input, limits and host functions.
+    fn store_data(
         &self,
         invocation: &ToolInvocation,
         spec: &WasmSpec,
@@ -188,7 +192,7 @@ impl WasmRuntime {
                 namespace: invocation.request.namespace.clone(),
                 tool: invocation.tool.name.clone(),
             },
-            rules: rules(spec)?.into(),
+            rules: egress_rules(spec)?.into(),
             client: self.client(&invocation.tool)?.clone(),
             kv: Arc::clone(&self.options.kv),
             egress: Arc::clone(&self.options.log),
@@ -215,7 +219,7 @@ impl ToolRuntime for WasmRuntime {
     }
 
     fn check(&self, tool: &ToolResource) -> Result<(), ToolContractError> {
-        let spec = spec(tool)?;
+        let spec = wasm_spec(tool)?;
         if !tool.endpoint.is_empty() {
             let message = "a `wasm` tool has no endpoint: remove it";
             return Err(invalid_module(message).detail("field", "endpoint"));
@@ -224,7 +228,7 @@ impl ToolRuntime for WasmRuntime {
             let message = format!("`wasm.max_memory_bytes` exceeds {}", limits::MEMORY_BYTES_MAX);
             return Err(invalid_module(&message).detail("field", "wasm.max_memory_bytes"));
         }
-        let rules = rules(spec)?;
+        let rules = egress_rules(spec)?;
         self.client(tool)?;
         // The secret must go to one fixed host, and never to a host that the module chooses.
         let has_single_host = rules.len() == 1 && spec.hosts.iter().all(|host| !host.contains('*'));
@@ -233,10 +237,10 @@ impl ToolRuntime for WasmRuntime {
             return Err(invalid_module(message).detail("field", "auth"));
         }
         let reference = ModuleRef::of(spec, self.options.modules.as_deref())?;
-        if let Some(bytes) = reference.available_bytes(self.modules.cache())? {
+        if let Some(bytes) = reference.load_local(self.modules.cache())? {
             let found = inspect::inspect(&bytes, HostGrants::of(spec))
                 .map_err(|reason| invalid_module(&reason))?;
-            loaded::entry(&found, &spec.entrypoint)?;
+            loaded::find_entry(&found, &spec.entrypoint)?;
         }
         Ok(())
     }
@@ -259,7 +263,8 @@ impl ToolRuntime for WasmRuntime {
     }
 }
 
-fn spec(tool: &ToolResource) -> Result<&WasmSpec, ToolContractError> {
+/// Returns the `wasm` section of a manifest. Returns an error if it is missing.
+fn wasm_spec(tool: &ToolResource) -> Result<&WasmSpec, ToolContractError> {
     tool.wasm.as_ref().ok_or_else(|| invalid_module("a `wasm` tool needs `wasm.module`"))
 }
 
@@ -269,8 +274,8 @@ fn labels(invocation: &ToolInvocation) -> BTreeMap<String, String> {
     labels.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
 }
 
-/// Returns the hosts of a tool as egress rules. A host may include a port.
-fn rules(spec: &WasmSpec) -> Result<Vec<EgressRule>, ToolContractError> {
+/// Converts the hosts of a tool to egress rules. A host may include a port. Returns an error for an invalid host.
+fn egress_rules(spec: &WasmSpec) -> Result<Vec<EgressRule>, ToolContractError> {
     let rule = |text: &String| {
         let port = text.rsplit_once(':').and_then(|(host, port)| Some((host, port.parse().ok()?)));
         let rule = match port {
@@ -282,11 +287,14 @@ fn rules(spec: &WasmSpec) -> Result<Vec<EgressRule>, ToolContractError> {
     spec.hosts.iter().map(rule).collect()
 }
 
+/// Creates the error of a call that exceeded its time limit.
 fn timeout_error() -> ToolContractError {
     ToolContractError::new(ToolErrorCode::Timeout, "the module exceeded its time limit")
         .detail(LIMIT_DETAIL, "time")
 }
 
+/// Converts the result of a call to a tool output, or to an error with the limit or the exit code. Logs the use of
+/// resources.
 fn to_tool_result(
     invocation: &ToolInvocation,
     spec: &WasmSpec,
@@ -300,14 +308,16 @@ fn to_tool_result(
     );
     let excerpt = ErrorExcerpt(invocation.redact.clone());
     let is_cut = done.stderr.len() >= limits::STDERR_BYTES_MAX;
-    let stderr = match excerpt.bytes(&done.stderr, is_cut) {
+    let stderr = match excerpt.of_bytes(&done.stderr, is_cut) {
         stderr if stderr.is_empty() => stderr,
         stderr => format!(": {stderr}"),
     };
     let error = match done.outcome {
         CallOutcome::Finished => {
-            return parse_response(&done.stdout, &invocation.request, &|text| excerpt.text(text))
-                .map(ToolOutput::text);
+            return parse_response(&done.stdout, &invocation.request, &|text| {
+                excerpt.of_text(text)
+            })
+            .map(ToolOutput::text);
         }
         CallOutcome::Exit(code) => {
             let message = format!("the module exited with code {code}{stderr}");
@@ -333,18 +343,19 @@ fn to_tool_result(
         }
         CallOutcome::Trapped(reason) => ToolContractError::final_failure(format!(
             "the module trapped ({}){stderr}",
-            excerpt.text(&reason)
+            excerpt.of_text(&reason)
         )),
     };
     let error = match done.refused {
         Some(what) if !error.details.contains_key(LIMIT_DETAIL) => error.detail(LIMIT_DETAIL, what),
         _ => error,
     };
-    Err(if done.has_side_effects { outcome_unknown(&invocation.tool, error) } else { error })
+    Err(if done.has_side_effects { mark_outcome_unknown(&invocation.tool, error) } else { error })
 }
 
-/// The module may have had side effects before it failed. The call is retried only if repeating it is harmless.
-fn outcome_unknown(tool: &ToolResource, error: ToolContractError) -> ToolContractError {
+/// Marks an error of a module that may have had side effects. The error is then retryable only if repeating the call is
+/// harmless.
+fn mark_outcome_unknown(tool: &ToolResource, error: ToolContractError) -> ToolContractError {
     let is_repeatable =
         matches!(tool.effect, EffectClass::Pure | EffectClass::Idempotent | EffectClass::Keyed);
     ToolContractError { retryable: error.retryable && is_repeatable, ..error }

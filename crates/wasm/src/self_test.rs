@@ -31,22 +31,23 @@ const MEMORY_LIMIT: u64 = 1 << 20;
 /// Exit code of a module that found nothing.
 const NOTHING_FOUND: i32 = 7;
 
-/// Tests every isolation guarantee with a module that violates it.
+/// Tests every isolation guarantee with a module that violates it, and returns one result for each guarantee. Returns
+/// an error only if the test itself cannot run.
 pub async fn self_test() -> Result<Vec<SelfTestCase>, WasmError> {
     let scratch = ScratchDir::open().map_err(WasmError::io("cannot create a directory"))?;
     let modules = Some(scratch.path().to_owned());
     let runtime = WasmRuntime::open(WasmOptions { modules, ..WasmOptions::default() })?;
     let test = SelfTest { runtime, dir: scratch.path() };
     let results = [
-        ("modules", "an engine that runs modules", test.runs().await),
-        ("imports", "a linker with only the declared functions", test.imports()),
-        ("files", "no descriptors except the standard streams", test.files().await),
-        ("network", "no sockets, and only the declared hosts", test.network()),
-        ("environment", "only the variables of the manifest", test.environment().await),
-        ("fuel", "a count of instructions", test.fuel().await),
-        ("time", "a check of the deadline at every tick", test.time().await),
-        ("memory", "a limiter that checks every growth", test.memory().await),
-        ("output", "a counter of written bytes", test.output().await),
+        ("modules", "an engine that runs modules", test.check_execution().await),
+        ("imports", "a linker with only the declared functions", test.check_imports()),
+        ("files", "no descriptors except the standard streams", test.check_files().await),
+        ("network", "no sockets, and only the declared hosts", test.check_network()),
+        ("environment", "only the variables of the manifest", test.check_environment().await),
+        ("fuel", "a count of instructions", test.check_fuel().await),
+        ("time", "a check of the deadline at every tick", test.check_time().await),
+        ("memory", "a limiter that checks every growth", test.check_memory().await),
+        ("output", "a counter of written bytes", test.check_output().await),
     ];
     let case = |(name, mechanism, result): (_, &str, _)| {
         let result = match result {
@@ -67,14 +68,16 @@ pub async fn self_test() -> Result<Vec<SelfTestCase>, WasmError> {
 /// Result of a check. An error describes the violation.
 type CheckResult = Result<(), String>;
 
+/// Runtime and directory of the test.
 struct SelfTest<'a> {
     runtime: WasmRuntime,
     dir: &'a Path,
 }
 
 impl SelfTest<'_> {
-    async fn runs(&self) -> CheckResult {
-        let tool = self.tool("answer", modules::ANSWER)?;
+    /// Checks that a module runs and returns its output.
+    async fn check_execution(&self) -> CheckResult {
+        let tool = self.tool_for("answer", modules::ANSWER)?;
         match self.call(&tool).await {
             Ok(text) if text == "here" => Ok(()),
             Ok(text) => Err(format!("a module answered `{text}`")),
@@ -82,7 +85,8 @@ impl SelfTest<'_> {
         }
     }
 
-    fn imports(&self) -> CheckResult {
+    /// Checks that undeclared functions cannot be imported.
+    fn check_imports(&self) -> CheckResult {
         self.assert_imports_rejected([
             ("env", "system"),
             (host::NAME, "kv_set"),
@@ -90,7 +94,8 @@ impl SelfTest<'_> {
         ])
     }
 
-    fn network(&self) -> CheckResult {
+    /// Checks that functions of sockets cannot be imported.
+    fn check_network(&self) -> CheckResult {
         self.assert_imports_rejected([
             (preview1::NAME, "sock_accept"),
             (preview1::NAME, "sock_send"),
@@ -98,9 +103,10 @@ impl SelfTest<'_> {
         ])
     }
 
-    async fn files(&self) -> CheckResult {
-        let tool = self.tool("open", modules::OPEN)?;
-        match self.code(&tool).await? {
+    /// Checks that a module can open neither a file nor a directory.
+    async fn check_files(&self) -> CheckResult {
+        let tool = self.tool_for("open", modules::OPEN)?;
+        match self.exit_code(&tool).await? {
             1 => Err("a file was opened".to_owned()),
             2 => Err("a directory was found".to_owned()),
             NOTHING_FOUND => Ok(()),
@@ -108,24 +114,27 @@ impl SelfTest<'_> {
         }
     }
 
-    async fn environment(&self) -> CheckResult {
-        let tool = self.tool("variables", modules::VARIABLES)?;
-        match self.code(&tool).await? - NOTHING_FOUND {
+    /// Checks that a module sees no environment variables.
+    async fn check_environment(&self) -> CheckResult {
+        let tool = self.tool_for("variables", modules::VARIABLES)?;
+        match self.exit_code(&tool).await? - NOTHING_FOUND {
             0 => Ok(()),
             count => Err(format!("{count} variables were visible instead of none")),
         }
     }
 
-    async fn fuel(&self) -> CheckResult {
-        let tool = self.tool("endless", modules::ENDLESS)?;
-        let tool = with(tool, |spec| spec.fuel = FUEL_LIMIT);
+    /// Checks that the limit of instructions stops an endless module.
+    async fn check_fuel(&self) -> CheckResult {
+        let tool = self.tool_for("endless", modules::ENDLESS)?;
+        let tool = with_spec(tool, |spec| spec.fuel = FUEL_LIMIT);
         self.assert_stopped(&tool, ToolErrorCode::ExecutionFailed, "fuel").await
     }
 
-    async fn time(&self) -> CheckResult {
+    /// Checks that the time limit stops an endless module, with and without a limit of instructions.
+    async fn check_time(&self) -> CheckResult {
         for fuel in FUEL_MODES {
-            let tool = self.tool("endless", modules::ENDLESS)?;
-            let mut tool = with(tool, |spec| spec.fuel = fuel);
+            let tool = self.tool_for("endless", modules::ENDLESS)?;
+            let mut tool = with_spec(tool, |spec| spec.fuel = fuel);
             tool.runtime.timeout = HumanDuration(ENDLESS_TIME);
             self.assert_stopped(&tool, ToolErrorCode::Timeout, "time").await?;
         }
@@ -139,10 +148,11 @@ impl SelfTest<'_> {
         gone.map_err(|_elapsed| "an endless module keeps running after its time limit".to_owned())
     }
 
-    async fn memory(&self) -> CheckResult {
+    /// Checks that the memory limit stops a growing module.
+    async fn check_memory(&self) -> CheckResult {
         for fuel in FUEL_MODES {
-            let tool = self.tool("grow", modules::GROW)?;
-            let tool = with(tool, |spec| {
+            let tool = self.tool_for("grow", modules::GROW)?;
+            let tool = with_spec(tool, |spec| {
                 (spec.fuel, spec.max_memory_bytes) = (fuel, MEMORY_LIMIT);
             });
             self.assert_stopped(&tool, ToolErrorCode::ExecutionFailed, "memory").await?;
@@ -150,17 +160,18 @@ impl SelfTest<'_> {
         Ok(())
     }
 
-    async fn output(&self) -> CheckResult {
+    /// Checks that the output limit stops a module that writes without end.
+    async fn check_output(&self) -> CheckResult {
         for fuel in FUEL_MODES {
-            let tool = self.tool("flood", modules::FLOOD)?;
-            let tool = with(tool, |spec| spec.fuel = fuel);
+            let tool = self.tool_for("flood", modules::FLOOD)?;
+            let tool = with_spec(tool, |spec| spec.fuel = fuel);
             self.assert_stopped(&tool, ToolErrorCode::ExecutionFailed, "output").await?;
         }
         Ok(())
     }
 
-    /// Creates a tool for a module without grants other than WASI.
-    fn tool(&self, name: &str, module: &[u8]) -> Result<ToolResource, String> {
+    /// Writes a module to a file, and creates a tool for it without grants other than WASI.
+    fn tool_for(&self, name: &str, module: &[u8]) -> Result<ToolResource, String> {
         let file = format!("{name}.wasm");
         let written = fs::write(self.dir.join(&file), module);
         written.map_err(|error| format!("cannot write a module: {error}"))?;
@@ -170,6 +181,7 @@ impl SelfTest<'_> {
         Ok(tool)
     }
 
+    /// Calls a tool and returns its output as text.
     async fn call(&self, tool: &ToolResource) -> Result<String, ToolContractError> {
         self.runtime.check(tool)?;
         let request = ToolRequest {
@@ -194,8 +206,8 @@ impl SelfTest<'_> {
         self.runtime.invoke(attempt).await.map(|output| output.to_text())
     }
 
-    /// Runs a module and returns its exit code.
-    async fn code(&self, tool: &ToolResource) -> Result<i32, String> {
+    /// Calls a tool and returns its exit code. Returns an error message if the call has none.
+    async fn exit_code(&self, tool: &ToolResource) -> Result<i32, String> {
         let fault = self.call(tool).await.err();
         let code = fault.as_ref().and_then(|fault| fault.details.get("exit_code")?.parse().ok());
         code.ok_or_else(|| match fault {
@@ -204,7 +216,7 @@ impl SelfTest<'_> {
         })
     }
 
-    /// Checks that a limit stops the module.
+    /// Checks that this limit stops the module with this error code.
     async fn assert_stopped(
         &self,
         tool: &ToolResource,
@@ -223,7 +235,7 @@ impl SelfTest<'_> {
     /// Checks that modules with these imports are rejected.
     fn assert_imports_rejected(&self, imports: [(&str, &str); 3]) -> CheckResult {
         for (module, name) in imports {
-            let tool = self.tool("importing", &module_with_import(module, name))?;
+            let tool = self.tool_for("importing", &module_with_import(module, name))?;
             let full = format!("{module}.{name}");
             match self.runtime.check(&tool) {
                 Err(fault) if fault.message.contains(&full) => {}
@@ -235,7 +247,8 @@ impl SelfTest<'_> {
     }
 }
 
-fn with(mut tool: ToolResource, change: impl FnOnce(&mut WasmSpec)) -> ToolResource {
+/// Changes the `wasm` section of a tool.
+fn with_spec(mut tool: ToolResource, change: impl FnOnce(&mut WasmSpec)) -> ToolResource {
     if let Some(spec) = &mut tool.wasm {
         change(spec);
     }
@@ -300,13 +313,14 @@ mod tests {
         let modules = Some(scratch.path().to_owned());
         let options = WasmOptions { modules, ..WasmOptions::default() };
         let test = SelfTest { runtime: WasmRuntime::open(options).unwrap(), dir: scratch.path() };
-        let grow = test.tool("grow", modules::GROW).unwrap();
+        let grow = test.tool_for("grow", modules::GROW).unwrap();
         assert!(
             test.assert_stopped(&grow, ToolErrorCode::ExecutionFailed, "memory").await.is_err()
         );
-        let variables = test.tool("variables", modules::VARIABLES).unwrap();
-        let given = with(variables, |spec| spec.env = [("A".to_owned(), "b".to_owned())].into());
-        assert_eq!(test.code(&given).await, Ok(NOTHING_FOUND + 1));
+        let variables = test.tool_for("variables", modules::VARIABLES).unwrap();
+        let given =
+            with_spec(variables, |spec| spec.env = [("A".to_owned(), "b".to_owned())].into());
+        assert_eq!(test.exit_code(&given).await, Ok(NOTHING_FOUND + 1));
         assert!(test.assert_imports_rejected([(preview1::NAME, "fd_write"); 3]).is_err());
     }
 }

@@ -15,7 +15,7 @@ const OUTPUT_TOOL: &str = "final_answer";
 
 type OutputCheck = dyn Fn(&str) -> Result<(), String> + Send + Sync;
 
-/// The type that an output must have.
+/// Output type of an agent: its schema, its tool and its checks.
 #[derive(Clone)]
 pub(crate) struct OutputSpec {
     pub(crate) schema: Arc<OutputSchema>,
@@ -24,6 +24,7 @@ pub(crate) struct OutputSpec {
 }
 
 impl OutputSpec {
+    /// Creates the specification of a type.
     pub(crate) fn for_type<T: DeserializeOwned + JsonSchema + 'static>() -> Self {
         let schema = provost_tool::schema_of::<T>();
         let tool = ToolDefinition {
@@ -41,6 +42,7 @@ impl OutputSpec {
         }
     }
 
+    /// Adds a check. Its error text goes back to the model.
     pub(crate) fn with_check<T: DeserializeOwned + 'static>(
         mut self,
         check: impl Fn(&T) -> Result<(), String> + Send + Sync + 'static,
@@ -49,12 +51,13 @@ impl OutputSpec {
         self
     }
 
+    /// Returns an error for the model if the output does not parse or fails a check.
     pub(crate) fn check(&self, raw: &str) -> Result<(), String> {
         self.checks.iter().try_for_each(|check| check(raw))
     }
 
-    /// Selects the best output mode that this model supports.
-    pub(crate) fn plan(&self, model: &ModelInfo, has_tools: bool) -> OutputMode {
+    /// Returns the best output mode that the model supports: native, by a tool, or by instructions.
+    pub(crate) fn select_mode(&self, model: &ModelInfo, has_tools: bool) -> OutputMode {
         match model.native_output {
             StructuredOutputSupport::WithTools => OutputMode::Native,
             StructuredOutputSupport::WithoutTools if !has_tools => OutputMode::Native,
@@ -68,8 +71,9 @@ impl OutputSpec {
         self.schema.schema.get("type").is_some_and(|kind| kind == "object")
     }
 
-    /// The paragraph of the instructions that asks for JSON, for models that can be held to a schema in no other way.
-    pub(crate) fn request_text(&self) -> String {
+    /// Returns the paragraph of the instructions that requests JSON, for models that support neither a schema nor
+    /// tools.
+    pub(crate) fn json_instructions(&self) -> String {
         format!(
             "Answer with one JSON value and nothing else: no explanation, no code fence. It must follow this JSON Schema:\n{}",
             self.schema.schema
@@ -77,6 +81,7 @@ impl OutputSpec {
     }
 }
 
+/// Returns a name for the schema of a type that vendors accept.
 fn schema_name<T: JsonSchema>() -> String {
     let name: String = T::schema_name()
         .chars()
@@ -86,7 +91,8 @@ fn schema_name<T: JsonSchema>() -> String {
     if name.is_empty() { "answer".to_owned() } else { name }
 }
 
-/// Parses a value from a response. Models often wrap JSON in text and code fences.
+/// Parses a value from a response. Models often wrap JSON in text and code fences. Returns an error for the model if no
+/// part of the text is a value of the type.
 pub(crate) fn parse<T: DeserializeOwned>(raw: &str) -> Result<T, String> {
     let mut first_problem = None;
     for candidate in candidates(raw) {
@@ -107,7 +113,7 @@ pub(crate) fn parse<T: DeserializeOwned>(raw: &str) -> Result<T, String> {
     Err(first_problem.unwrap_or_else(|| "there is no JSON in it".to_owned()))
 }
 
-/// Yields the whole text, the content of a code fence, and the content of the outermost braces.
+/// Returns the whole text, the content of a code fence, and the content of the outermost braces.
 fn candidates(raw: &str) -> impl Iterator<Item = &str> {
     let whole = raw.trim();
     let fenced = whole.split_once("```").and_then(|(_, rest)| {

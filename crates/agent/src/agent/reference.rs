@@ -16,41 +16,41 @@ enum ReferencedAgent {
     /// The agent that owns the definition with this reference.
     Owner {
         name: Arc<str>,
-        core: Weak<AgentDefinition>,
+        definition: Weak<AgentDefinition>,
     },
 }
 
 impl AgentRef {
     /// Returns a reference to the owner of the agents that use it.
-    pub(crate) fn owner(name: Arc<str>, core: Weak<AgentDefinition>) -> Self {
-        Self(ReferencedAgent::Owner { name, core })
+    pub(crate) fn owner(name: Arc<str>, definition: Weak<AgentDefinition>) -> Self {
+        Self(ReferencedAgent::Owner { name, definition })
     }
 
-    /// The agent's name.
+    /// Returns the agent's name.
     pub fn name(&self) -> &Arc<str> {
         match &self.0 {
-            ReferencedAgent::Owned(core) => &core.name,
+            ReferencedAgent::Owned(definition) => &definition.name,
             ReferencedAgent::Owner { name, .. } => name,
         }
     }
 
-    /// The definition. `None` if it is an owner that is not built yet or no longer exists.
-    pub(crate) fn core(&self) -> Option<Arc<AgentDefinition>> {
+    /// Returns the definition. `None` if it is an owner that is not built yet or no longer exists.
+    pub(crate) fn definition(&self) -> Option<Arc<AgentDefinition>> {
         match &self.0 {
-            ReferencedAgent::Owned(core) => Some(Arc::clone(core)),
-            ReferencedAgent::Owner { core, .. } => core.upgrade(),
+            ReferencedAgent::Owned(definition) => Some(Arc::clone(definition)),
+            ReferencedAgent::Owner { definition, .. } => definition.upgrade(),
         }
     }
 }
 
-/// The error text for a reference without an agent.
+/// Returns the error text for a reference without an agent.
 pub(crate) fn missing_agent(agent: &AgentRef) -> String {
     format!("agent `{}` no longer exists: keep the agent of `build_cyclic`", agent.name())
 }
 
 impl<O: Send + 'static> From<&Agent<O>> for AgentRef {
     fn from(agent: &Agent<O>) -> Self {
-        Self(ReferencedAgent::Owned(Arc::clone(&agent.core)))
+        Self(ReferencedAgent::Owned(Arc::clone(&agent.definition)))
     }
 }
 

@@ -107,7 +107,7 @@ impl ContextStrategy for StrategyChain {
     }
 }
 
-/// Counts the tokens of messages and reuses the counts of those that did not change.
+/// Counts the tokens of messages and reuses the counts of messages that did not change.
 fn recount(before: CompactionInput<'_>, messages: &[Arc<Message>]) -> Vec<u64> {
     let sizes = before.tokens.iter().copied();
     let known: HashMap<_, _> = before.messages.iter().map(Arc::as_ptr).zip(sizes).collect();

@@ -109,7 +109,7 @@ impl<'a> Selection<'a> {
         }
     }
 
-    /// The kept messages, in order.
+    /// Returns the kept messages, in order.
     pub(super) fn into_messages(self) -> Vec<Arc<Message>> {
         let kept = self.groups.iter().zip(&self.kept);
         kept.filter(|(_, kept)| **kept)

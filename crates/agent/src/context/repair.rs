@@ -50,7 +50,7 @@ pub fn repair(messages: Vec<Arc<Message>>) -> (Vec<Arc<Message>>, usize) {
     (repaired, repairs + before - taken)
 }
 
-/// True if the history is valid. Allocates nothing if all results are in call order.
+/// Returns true if the history is valid. Allocates nothing if all results are in call order.
 fn is_sound(messages: &[Arc<Message>]) -> bool {
     let mut calls: Option<&Message> = None;
     for message in messages {
@@ -71,8 +71,8 @@ fn is_sound(messages: &[Arc<Message>]) -> bool {
     calls.is_none()
 }
 
-/// True if a message of this role may have this part: only the assistant calls tools, and only tool messages have
-/// results.
+/// Returns true if a message of this role may have this part: only the assistant calls tools, and only tool messages
+/// have results.
 fn fits(message: &Message, part: &ContentPart) -> bool {
     match part {
         ContentPart::ToolCall(_) => message.role == Role::Assistant,

@@ -82,7 +82,8 @@ impl Summarize {
         })
     }
 
-    /// Returns the summary and its usage, if the provider reports it.
+    /// Asks the model for a summary of older messages. Returns the summary and the usage of the call, if the provider
+    /// reports it. Returns an error if the model refuses or its summary is empty.
     async fn ask(&self, older: &[Arc<Message>]) -> Result<(Message, Option<Usage>), ModelError> {
         let info = self.model.info();
         // Three quarters of the window, because the instruction and the response need space too.
@@ -166,7 +167,7 @@ impl<'a> Plan<'a> {
         }
     }
 
-    /// False if there is nothing to summarize except an earlier summary.
+    /// Returns false if there is nothing to summarize except an earlier summary.
     fn is_worthwhile(&self) -> bool {
         let earlier = self.older.first().map(|first| first.role);
         let kept = usize::from(earlier == Some(Role::Summary)) + usize::from(self.user.is_some());

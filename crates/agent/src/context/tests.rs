@@ -56,7 +56,7 @@ fn history(letters: &str) -> Vec<Arc<Message>> {
     shared(messages)
 }
 
-/// The same letters, with their places in the history they come from.
+/// Returns the same letters, with their places in the history they come from.
 fn kept(messages: &[Arc<Message>]) -> String {
     let mut names = Vec::new();
     for message in messages {

@@ -20,8 +20,8 @@ use crate::run::{
 };
 
 impl DriverContext {
-    /// Requests an approval for this exact call and returns it with the decision. `Err` returns the undecided
-    /// request, for which the run must be suspended.
+    /// Requests an approval for this exact call and waits for the decision. Returns both, or the undecided request as
+    /// an error if the run must be suspended for it.
     pub(crate) async fn request_approval(
         &self,
         call: &ToolCall,
@@ -39,24 +39,24 @@ impl DriverContext {
             ApprovalMode::Interactive | ApprovalMode::Callback(_) | ApprovalMode::Suspend => {}
         }
         if matches!(self.on_approval, ApprovalMode::Interactive) {
-            self.asks().expect_decision(request.id);
+            self.approval_control().expect_decision(request.id);
         }
-        self.queue.emit(EventKind::ApprovalNeeded { request: Box::new(request.clone()) });
+        self.events.emit(EventKind::ApprovalNeeded { request: Box::new(request.clone()) });
         let decision = match &self.on_approval {
             ApprovalMode::Callback(provider) => match provider(request.clone()).await {
                 Ok(decision) => decision,
                 Err(problem) => ApprovalDecision::Deny { reason: problem },
             },
-            ApprovalMode::Interactive => self.asks().decision(request.id).await,
+            ApprovalMode::Interactive => self.approval_control().decision(request.id).await,
             _ => return Err(request),
         };
         let id = request.id;
-        self.queue.emit(EventKind::ApprovalDecided { id, decision: decision.clone() });
+        self.events.emit(EventKind::ApprovalDecided { id, decision: decision.clone() });
         Ok((request, decision))
     }
 }
 
-/// The contents of an approval request besides the call.
+/// The contents of an approval request, without the call.
 #[derive(Default)]
 pub(crate) struct ApprovalPrompt {
     /// The kind of decision.
@@ -123,7 +123,7 @@ impl RunCallbacks for ToolCallbacks {
 
     fn progress(&self, _cx: &ToolContext, message: String) {
         if let Some(cx) = self.cx.upgrade() {
-            cx.queue.emit(EventKind::ToolProgress { call_id: self.call.id.clone(), message });
+            cx.events.emit(EventKind::ToolProgress { call_id: self.call.id.clone(), message });
         }
     }
 
@@ -139,7 +139,7 @@ impl RunCallbacks for ToolCallbacks {
                     let noted = journal.workspace_reset(&reason).await;
                     noted.map_err(|error| error.to_string())?;
                 }
-                cx.queue.emit(EventKind::WorkspaceReset { reason });
+                cx.events.emit(EventKind::WorkspaceReset { reason });
                 Ok(())
             }
         }))
@@ -147,8 +147,9 @@ impl RunCallbacks for ToolCallbacks {
 }
 
 impl Driver {
+    /// Calls the program's function at a limit, and applies its decision.
     pub(super) async fn ask_limit(&mut self, question: LimitContext) -> Result<(), Error> {
-        let OnLimit::Callback(decide) = self.cx.core.on_limit.clone() else {
+        let OnLimit::Callback(decide) = self.cx.definition.on_limit.clone() else {
             let problem = "a limit needs a decision, but the agent has no callback";
             return Err(Error::Bug(problem.to_owned()));
         };
@@ -161,7 +162,7 @@ impl Driver {
             self.cx.budget.extend();
         }
         let produced = self.run.new_messages().len();
-        self.feed(JournalEntry::LimitDecided { decision, at: self.now() })?;
+        self.apply_entry(JournalEntry::LimitDecided { decision, at: self.now() })?;
         self.emit_skipped_results(produced);
         Ok(())
     }

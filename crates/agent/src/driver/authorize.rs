@@ -15,7 +15,7 @@ use super::tool_call::QUESTIONS_PER_CALL_MAX;
 use crate::approval::ApprovalMode;
 use crate::run::ApprovalAnswer;
 
-/// Result of an authorization.
+/// Result of authorizing a call.
 pub(super) enum Authorization {
     Granted(Permit),
     /// The model receives the reason. No hook may replace the result.
@@ -27,7 +27,7 @@ pub(super) enum Authorization {
 }
 
 impl DriverContext {
-    /// Authorizes a call that has not run yet.
+    /// Authorizes a call that has not run yet: by earlier decisions, the guard and new approvals.
     pub(super) async fn authorize(
         &self,
         tool: &Arc<dyn Tool>,
@@ -39,9 +39,9 @@ impl DriverContext {
         if let Some(ApprovalDecision::Deny { reason }) =
             about_call.last().map(|last| &last.decision)
         {
-            return rejected(reason.clone());
+            return deny_with_reason(reason.clone());
         }
-        let guard = self.guard().await.refreshed().await.into_owned();
+        let guard = self.guard().await.refresh().await.into_owned();
         // An approval under another policy revision does not count.
         let approved = about_call.iter().any(|ApprovalAnswer { request, decision }| {
             request.call == *call
@@ -64,7 +64,7 @@ impl DriverContext {
         self.decide(guard, tool, call, approved).await
     }
 
-    /// Requests approvals until one satisfies the current policy.
+    /// Asks the guard, and requests approvals until one satisfies the current policy.
     async fn decide(
         &self,
         mut guard: Guard,
@@ -80,7 +80,7 @@ impl DriverContext {
                 GuardDecision::Ask(_) if questions == QUESTIONS_PER_CALL_MAX => break,
                 GuardDecision::Ask(requirement) => requirement,
             };
-            let revision = match self.approved_under(call, requirement).await {
+            let revision = match self.request_guard_approval(call, requirement).await {
                 Ok(revision) => revision,
                 Err(end) => return end,
             };
@@ -90,8 +90,9 @@ impl DriverContext {
         Authorization::Denied("the policy changed after every approval decision".to_owned())
     }
 
-    /// Requests an approval. Returns the policy revision under which the call was approved.
-    async fn approved_under(
+    /// Requests the approval that the guard requires. Returns the policy revision under which the call was approved, or
+    /// the reason why the call ends.
+    async fn request_guard_approval(
         &self,
         call: &ToolCall,
         requirement: ApprovalRequirement,
@@ -107,7 +108,7 @@ impl DriverContext {
         let (request, decision) =
             self.request_approval(call, prompt).await.map_err(Authorization::Suspend)?;
         if let ApprovalDecision::Deny { reason } = decision {
-            return Err(rejected(reason));
+            return Err(deny_with_reason(reason));
         }
         if !self.satisfies(&request, &decision) {
             return Err(Authorization::Denied(quorum_message(&request)));
@@ -115,7 +116,7 @@ impl DriverContext {
         Ok(request.policy_revision)
     }
 
-    /// True if a decision satisfies a request: enough distinct approvers that the request permits.
+    /// Returns true if a decision satisfies a request: enough distinct approvers that the request permits.
     fn satisfies(&self, request: &ApprovalRequest, decision: &ApprovalDecision) -> bool {
         match (request.approvers.as_deref(), decision) {
             (_, ApprovalDecision::Deny { .. }) => false,
@@ -125,6 +126,7 @@ impl DriverContext {
         }
     }
 
+    /// Returns true if enough permitted approvers have approved.
     fn is_quorum_met(&self, needed: &Approvers, by: &[String]) -> bool {
         // With a journal, the host knows the requester and submits a decision only after the quorum is met.
         if !needed.exclude_requester || self.journal.is_some() {
@@ -135,7 +137,8 @@ impl DriverContext {
     }
 }
 
-pub(super) fn rejected(reason: String) -> Authorization {
+/// Creates the denial of a call that a person rejected.
+pub(super) fn deny_with_reason(reason: String) -> Authorization {
     Authorization::Denied(ToolError::Rejected(reason).to_string())
 }
 

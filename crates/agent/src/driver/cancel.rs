@@ -23,12 +23,12 @@ pub(super) async fn run_until<T>(
         biased;
         done = work => Ok(done),
         () = cancel.cancelled() => Err(StopReason::Cancelled),
-        () = passed(deadline) => Err(StopReason::Limit),
+        () = wait_until(deadline) => Err(StopReason::Limit),
     }
 }
 
-/// Resolves at the deadline, or never if it is `None`.
-async fn passed(deadline: Option<Instant>) {
+/// Waits until the deadline. Never returns without one.
+async fn wait_until(deadline: Option<Instant>) {
     match deadline {
         Some(deadline) => tokio::time::sleep_until(deadline).await,
         None => std::future::pending().await,
@@ -36,7 +36,7 @@ async fn passed(deadline: Option<Instant>) {
 }
 
 impl Driver {
-    /// Ends the run at once and emits the results of unfinished calls.
+    /// Ends the run at once, keeps a partial response, and emits the results of unfinished calls.
     pub(super) fn interrupt(&mut self, reason: StopReason) -> Result<(), Error> {
         let open = self.run.unfinished_calls();
         let produced = self.run.new_messages().len();
@@ -53,27 +53,34 @@ impl Driver {
         let usage = partial.as_ref().map(|partial| partial.usage).unwrap_or_default();
         let cost = partial.as_ref().and_then(|partial| self.price(partial));
         let partial = partial.map(Box::new);
-        self.feed(JournalEntry::Stopped { partial, cost, reason, limit: None, at: self.now() })?;
+        self.apply_entry(JournalEntry::Stopped {
+            partial,
+            cost,
+            reason,
+            limit: None,
+            at: self.now(),
+        })?;
         for message in self.run.new_messages()[produced..].iter().cloned() {
             let finished = message.tool_results().filter(|result| open.contains(&result.call_id));
             for result in finished.cloned() {
-                self.cx.queue.emit(EventKind::ToolFinished {
+                self.cx.events.emit(EventKind::ToolFinished {
                     result: Box::new(result),
                     duration: Duration::ZERO,
                 });
             }
             if message.role == Role::Assistant {
                 let turn = self.run.turns() + 1;
-                self.cx.queue.emit(EventKind::TurnFinished { turn, message, stop: reason, usage });
+                self.cx.events.emit(EventKind::TurnFinished { turn, message, stop: reason, usage });
             }
         }
         if unheard > 0 {
             let message = format!("{unheard} message(s) came too late to be answered");
-            self.cx.queue.emit(EventKind::Warning { message });
+            self.cx.events.emit(EventKind::Warning { message });
         }
         Ok(())
     }
 
+    /// Cancels the run: stops the children, saves the session, and returns the outcome.
     pub(super) async fn cancel(&mut self) -> Result<RunOutcome, Error> {
         self.interrupt(StopReason::Cancelled)?;
         self.close_children().await?;

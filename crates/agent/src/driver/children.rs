@@ -12,7 +12,7 @@ use crate::subagent::local::LocalSpawner;
 const USED_AT_ONCE: usize = 32;
 
 impl DriverContext {
-    /// Stops the children that run in this process.
+    /// Stops the children that run in this process, and waits until they have ended.
     pub(super) async fn close_descendants(&self) {
         if let Some(local) = &self.relations.local {
             local.close().await;
@@ -21,26 +21,30 @@ impl DriverContext {
 }
 
 impl Driver {
-    /// Stops the run at a limit of a parent run or a policy: no further request may start.
+    /// Stops the run at a limit of a parent run or a policy, because no further request may start.
     pub(super) fn stop_at_limit(&mut self, reached: LimitReached) -> Result<(), Error> {
         self.emit_limit_reached(reached.clone());
         let (reason, at, limit) = (StopReason::Limit, self.now(), Some(Box::new(reached)));
-        self.feed(JournalEntry::Stopped { partial: None, cost: None, reason, limit, at })?;
+        self.apply_entry(JournalEntry::Stopped { partial: None, cost: None, reason, limit, at })?;
         Ok(())
     }
 
-    /// Records the usage of finished children.
+    /// Records the usage of finished children in the run.
     pub(super) fn count_children(&mut self) -> Result<(), Error> {
-        let local = self.cx.relations.local.as_ref().map(LocalSpawner::take_used);
-        let hosted = self.cx.relations.children.as_ref().map(ChildSpawnerHandle::take_used);
+        let local = self.cx.relations.local.as_ref().map(LocalSpawner::take_usage);
+        let hosted = self.cx.relations.children.as_ref().map(ChildSpawnerHandle::take_usage);
         let all = local.into_iter().chain(hosted).flatten();
         let mut new = all.filter(|(child, _)| !self.run.includes_child(*child)).collect::<Vec<_>>();
         while new.len() > 1 {
             let rest = new.split_off(new.len().min(USED_AT_ONCE));
-            self.feed(JournalEntry::ChildrenUsage { children: std::mem::replace(&mut new, rest) })?;
+            self.apply_entry(JournalEntry::ChildrenUsage {
+                children: std::mem::replace(&mut new, rest),
+            })?;
         }
         match new.pop() {
-            Some((child, used)) => self.feed(JournalEntry::ChildUsage { child, used }).map(drop),
+            Some((child, used)) => {
+                self.apply_entry(JournalEntry::ChildUsage { child, used }).map(drop)
+            }
             None => Ok(()),
         }
     }

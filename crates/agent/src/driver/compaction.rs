@@ -28,13 +28,13 @@ pub(crate) struct ContextTokens {
 }
 
 impl ContextTokens {
-    fn forget(&mut self) {
+    fn clear(&mut self) {
         self.messages.clear();
         self.sum = 0;
     }
 }
 
-/// A conversation that exceeds its token budget.
+/// Strategy and budget for a conversation that exceeds its budget.
 struct ContextOverflow {
     policy: ContextConfig,
     /// Estimated tokens of the instructions and tools.
@@ -46,23 +46,27 @@ struct ContextOverflow {
 }
 
 impl Driver {
-    /// Compacts the conversation if it exceeds its budget. Returns true if that changed it. `too_long` means that the
+    /// Compacts the conversation if it exceeds its budget. Returns true if that changed it. `too_long` is true if the
     /// provider rejected the request.
     pub(super) async fn compact_context(
         &mut self,
         tools: &[Arc<ToolDefinition>],
         too_long: bool,
     ) -> Result<bool, Error> {
-        match self.excess(tools, too_long) {
+        match self.find_overflow(tools, too_long) {
             // Boxed, because the future is large and rarely needed.
             Some(excess) => Box::pin(self.compact(excess)).await,
             None => Ok(false),
         }
     }
 
-    /// Checks whether the conversation exceeds its budget.
-    fn excess(&mut self, tools: &[Arc<ToolDefinition>], too_long: bool) -> Option<ContextOverflow> {
-        let policy = self.cx.core.context.clone()?;
+    /// Returns by how much the conversation exceeds its budget. `None` if it fits or there is no limit.
+    fn find_overflow(
+        &mut self,
+        tools: &[Arc<ToolDefinition>],
+        too_long: bool,
+    ) -> Option<ContextOverflow> {
+        let policy = self.cx.definition.context.clone()?;
         let window = self.cx.model.info().context_window;
         let allowed = policy
             .max_tokens
@@ -84,6 +88,8 @@ impl Driver {
         (estimate > budget).then_some(ContextOverflow { policy, fixed, budget, too_long })
     }
 
+    /// Calls the strategy and applies its result. Returns true if that changed the conversation. If the strategy fails,
+    /// emits a warning and returns false; exceeding a limit that the program set is an error.
     async fn compact(&mut self, excess: ContextOverflow) -> Result<bool, Error> {
         let ContextOverflow { policy, fixed, budget, too_long } = excess;
         self.cx.check_models(policy.strategy.models()).await?;
@@ -108,13 +114,13 @@ impl Driver {
             }
             Err(error) => {
                 let message = format!("the conversation could not be shortened: {error}");
-                self.cx.queue.emit(EventKind::Warning { message });
+                self.cx.events.emit(EventKind::Warning { message });
                 Ok(false)
             }
         }
     }
 
-    /// Applies the result of a strategy. Returns true if it changed anything.
+    /// Applies the result of a strategy, and emits the event. Returns true if it changed anything.
     async fn apply_compaction(
         &mut self,
         strategy: &str,
@@ -129,7 +135,7 @@ impl Driver {
             let message = format!(
                 "context strategy `{strategy}` left {repairs} broken place(s), which were repaired"
             );
-            self.cx.queue.emit(EventKind::Warning { message });
+            self.cx.events.emit(EventKind::Warning { message });
         }
         let unchanged = fitted.session.is_none()
             && fitted.messages.len() == messages_before
@@ -142,7 +148,7 @@ impl Driver {
         let messages = self.run.diff_context(&fitted.messages);
         let CompactionResult { session, usage, cost, calls_without_usage: unmetered_calls, .. } =
             fitted;
-        self.feed(JournalEntry::ContextCompacted {
+        self.apply_entry(JournalEntry::ContextCompacted {
             messages,
             session,
             usage,
@@ -152,7 +158,7 @@ impl Driver {
         if unchanged {
             return Ok(false);
         }
-        self.ledger.forget();
+        self.ledger.clear();
         self.count();
         let compaction = Compaction {
             strategy: strategy.to_owned(),
@@ -163,22 +169,24 @@ impl Driver {
         };
         self.ledger.last_estimate = compaction.tokens_after;
         self.cx.hooks.on_compaction(&compaction).await;
-        self.cx.queue.emit(EventKind::Compacted(Box::new(compaction)));
+        self.cx.events.emit(EventKind::Compacted(Box::new(compaction)));
         Ok(true)
     }
 
-    /// Calibrates the estimate with the reported usage.
-    pub(super) fn learn(&mut self, usage: &Usage) {
-        if self.cx.core.context.is_some() && usage.input > 0 && self.ledger.last_estimate > 0 {
+    /// Corrects later estimates by the reported usage.
+    pub(super) fn calibrate_tokens(&mut self, usage: &Usage) {
+        if self.cx.definition.context.is_some() && usage.input > 0 && self.ledger.last_estimate > 0
+        {
             self.ledger.calibration.observe(self.ledger.last_estimate, usage.input);
         }
     }
 
     /// Discards the counts after the conversation was replaced.
     pub(super) fn recount(&mut self) {
-        self.ledger.forget();
+        self.ledger.clear();
     }
 
+    /// Counts the tokens of the messages that were not counted yet.
     fn count(&mut self) {
         let context = self.run.context();
         for message in &context[self.ledger.messages.len().min(context.len())..] {

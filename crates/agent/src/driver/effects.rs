@@ -12,7 +12,8 @@ use crate::journal::{Effect, EffectStart, ToolEffect};
 use crate::run::ApprovalAnswer;
 
 impl DriverContext {
-    /// Journals that a call is about to run. Returns `Some` if the call ended without running.
+    /// Journals that a call is about to run. `None` if it can run; otherwise the outcome of a call that must not run or
+    /// has already run.
     pub(super) async fn begin_effect(
         &self,
         tool: &Arc<dyn Tool>,
@@ -28,32 +29,32 @@ impl DriverContext {
             class: tool.spec().effect_for(permit.arguments()),
             outcome_unknown: false,
             policy_revision: permit.revision().map(Box::from),
-            approvals: answered_by_people(&context.answers, permit.revision()),
+            approvals: human_approvals(&context.answers, permit.revision()),
         };
         loop {
             let begun = match journal.begin_effect(Effect::Tool(Box::new(effect.clone()))).await {
                 Ok(begun) => begun,
-                Err(error) => return Some(ended(call, CallEnd::Stopped(error))),
+                Err(error) => return Some(without_execution(call, CallEnd::Stopped(error))),
             };
             match begun {
                 EffectStart::Proceed => return None,
                 EffectStart::UseResult(result) => {
-                    self.queue.emit(EventKind::ToolFinished {
+                    self.events.emit(EventKind::ToolFinished {
                         result: Box::new(result.clone()),
                         duration: Duration::ZERO,
                     });
-                    return Some(ended(call, CallEnd::Result(result)));
+                    return Some(without_execution(call, CallEnd::Result(result)));
                 }
                 EffectStart::NeedsApproval(request) => {
-                    self.queue
+                    self.events
                         .emit(EventKind::ApprovalNeeded { request: Box::new(request.clone()) });
-                    return Some(ended(call, CallEnd::NeedsApproval(request)));
+                    return Some(without_execution(call, CallEnd::NeedsApproval(request)));
                 }
                 EffectStart::Probe => {
                     match tool.probe(effect.key.clone(), effect.arguments.clone()).await {
                         ProbeOutcome::NotExecuted => return None,
                         ProbeOutcome::Completed(output) => {
-                            return Some(self.finished(call.clone(), output, Duration::ZERO).await);
+                            return Some(self.finish(call.clone(), output, Duration::ZERO).await);
                         }
                         ProbeOutcome::Unknown => effect.outcome_unknown = true,
                     }
@@ -63,9 +64,9 @@ impl DriverContext {
     }
 }
 
-/// The ids of the approvals that people decided. A wait for child runs is not an approval. Decisions under an
-/// outdated policy revision are left out, because they were requested again.
-fn answered_by_people(answers: &[ApprovalAnswer], revision: Option<&str>) -> Vec<ApprovalId> {
+/// Returns the ids of the approvals that people decided. Waits for child runs, and decisions under an outdated policy
+/// revision, are omitted.
+fn human_approvals(answers: &[ApprovalAnswer], revision: Option<&str>) -> Vec<ApprovalId> {
     let by_people = |answer: &&ApprovalAnswer| {
         let asked_by = answer.request.policy_revision.as_deref();
         answer.request.kind != ApprovalRequestKind::Runs
@@ -74,6 +75,7 @@ fn answered_by_people(answers: &[ApprovalAnswer], revision: Option<&str>) -> Vec
     answers.iter().filter(by_people).map(|answer| answer.request.id).collect()
 }
 
-fn ended(call: &ToolCall, end: CallEnd) -> ToolCallOutcome {
+/// Creates the outcome of a call that did not run.
+fn without_execution(call: &ToolCall, end: CallEnd) -> ToolCallOutcome {
     ToolCallOutcome { effective: call.clone(), fault: false, end }
 }

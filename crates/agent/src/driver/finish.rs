@@ -6,6 +6,7 @@ use super::DriverContext;
 use crate::error::Error;
 use crate::outcome::RunOutcome;
 
+/// Returns the summary of a run without a model call.
 pub(super) fn empty_summary(cx: &DriverContext) -> RunSummary {
     RunSummary {
         text: String::new(),
@@ -20,13 +21,14 @@ pub(super) fn empty_summary(cx: &DriverContext) -> RunSummary {
         turns: 0,
         tool_calls: 0,
         duration: std::time::Duration::ZERO,
-        agent: cx.core.name.to_string(),
+        agent: cx.definition.name.to_string(),
         response_id: None,
         agents: Vec::new(),
     }
 }
 
-pub(super) fn summary_of(outcome: &RunOutcome) -> Option<RunSummary> {
+/// Returns the summary of a completed or cancelled run. `None` for another outcome.
+pub(super) fn outcome_summary(outcome: &RunOutcome) -> Option<RunSummary> {
     match outcome {
         RunOutcome::Completed(result) => Some(result.summary()),
         RunOutcome::Cancelled(summary) => Some(summary.clone()),
@@ -34,6 +36,7 @@ pub(super) fn summary_of(outcome: &RunOutcome) -> Option<RunSummary> {
     }
 }
 
+/// Returns the last event of a run.
 pub(super) fn terminal_event(outcome: &Result<RunOutcome, Error>) -> EventKind {
     match outcome {
         Ok(RunOutcome::Completed(result)) => {

@@ -14,15 +14,16 @@ use crate::journal::Effect;
 use crate::run::{ApplyResult, JournalEntry, Step};
 
 impl Driver {
-    pub(super) fn feed(&mut self, feed: JournalEntry) -> Result<ApplyResult, Error> {
+    /// Writes an entry to the journal, and applies it to the run.
+    pub(super) fn apply_entry(&mut self, feed: JournalEntry) -> Result<ApplyResult, Error> {
         if let Some(journal) = &self.cx.journal {
             journal.record(&feed)?;
         }
         Ok(self.run.apply(feed)?)
     }
 
-    /// Returns the next step. A limit that the clock or usage exceeds is detected here and journaled, because a
-    /// replay cannot detect it again.
+    /// Returns the next step. A limit that the clock or usage exceeds is detected here and journaled, because a replay
+    /// cannot detect it again.
     pub(super) fn next_step(&mut self) -> Result<Step, Error> {
         let at = self.now();
         let at_model = self.run.awaits_model();
@@ -36,8 +37,8 @@ impl Driver {
         Ok(step)
     }
 
-    /// Adds the user messages that the journal received to the run.
-    pub(super) async fn hear_journal(&mut self) -> Result<(), Error> {
+    /// Adds the user messages that the journal received to the run. A denied message is replaced by a note.
+    pub(super) async fn add_journal_messages(&mut self) -> Result<(), Error> {
         let Some(journal) = self.cx.journal.clone() else { return Ok(()) };
         for message in journal.take_inputs().await? {
             let mut input = UserInput(message.parts.clone());
@@ -54,13 +55,14 @@ impl Driver {
                     Arc::make_mut(&mut message).parts = vec![provost_core::ContentPart::text(text)];
                 }
             }
-            self.cx.queue.emit(EventKind::UserMessage { message: Arc::clone(&message) });
-            self.feed(JournalEntry::UserMessage { message })?;
+            self.cx.events.emit(EventKind::UserMessage { message: Arc::clone(&message) });
+            self.apply_entry(JournalEntry::UserMessage { message })?;
         }
         Ok(())
     }
 
-    /// Journals that a model call is about to start, with its maximum cost.
+    /// Journals that a model call is about to start, with its maximum cost. Returns an error if the journal does not
+    /// allow the call.
     pub(super) async fn begin_model_call(
         &self,
         turn: u32,
@@ -81,18 +83,18 @@ impl Driver {
         Ok(())
     }
 
-    /// Journals the run's state if a tool or hook changed it.
+    /// Journals the state of the run if a tool or hook changed it, and emits changed shared values.
     pub(super) fn record_state(&mut self) -> Result<(), Error> {
         if self.cx.journal.is_none() {
             return Ok(());
         }
         let state = self.cx.state.snapshot();
         if state != *self.run.state() {
-            let shared = shared_state::changes(&mut self.shared_base, &state);
+            let shared = shared_state::take_changes(&mut self.shared_base, &state);
             if !shared.is_empty() {
-                self.cx.queue.emit(EventKind::StateChanged { changes: shared.clone() });
+                self.cx.events.emit(EventKind::StateChanged { changes: shared.clone() });
             }
-            self.feed(JournalEntry::StateChanged { state, shared })?;
+            self.apply_entry(JournalEntry::StateChanged { state, shared })?;
         }
         Ok(())
     }

@@ -21,8 +21,10 @@ use crate::error::Error;
 use crate::run::{ApplyResult, JournalEntry, OutputMode};
 
 impl Driver {
+    /// Calls the model and applies its response. If the provider rejects the conversation as too long, compacts it and
+    /// repeats the call once.
     pub(super) async fn call_model(&mut self, turn: u32, without_tools: bool) -> Result<(), Error> {
-        let request = self.assemble(turn, without_tools).await?;
+        let request = self.build_request(turn, without_tools).await?;
         let started = Instant::now();
         let mut announced = HashSet::new();
         self.begin_model_call(turn, &request).await?;
@@ -44,38 +46,42 @@ impl Driver {
             Err(error) => Box::pin(self.recover(kept.as_deref(), error)).await?,
         };
         self.unreviewed_usage = None;
-        self.accept(turn, response, &announced)
+        self.apply_response(turn, response, &announced)
     }
 
-    /// Builds the request. Boxed, because it is kept until the response is complete.
-    async fn assemble(
+    /// Lists the tools, compacts the conversation if needed, and builds the request with the changes of hooks. Boxed,
+    /// because it is kept until the response is complete.
+    async fn build_request(
         &mut self,
         turn: u32,
         without_tools: bool,
     ) -> Result<Box<ChatRequest>, Error> {
         if without_tools {
-            self.toolbox = OfferedTools::default();
+            self.offered_tools = OfferedTools::default();
             if let Some(reached) = self.run.final_answer_limit() {
                 self.emit_limit_reached(reached);
             }
         } else {
-            self.toolbox = OfferedTools::gather(&self.cx, &self.run).await;
+            self.offered_tools = OfferedTools::gather(&self.cx, &self.run).await;
         }
-        let tools = self.toolbox.defs(&self.cx, &self.run);
+        let tools = self.offered_tools.defs(&self.cx, &self.run);
         self.compact_context(&tools, /*too_long*/ false).await?;
-        self.cx.queue.emit(EventKind::TurnStarted { turn });
+        self.cx.events.emit(EventKind::TurnStarted { turn });
         let mut request = Box::new(self.request(tools));
         self.before_model_call(&mut request).await?;
         // A hook may remove tools. A tool that is not offered cannot run.
-        self.toolbox.keep(&request.tools);
+        self.offered_tools.keep(&request.tools);
         Ok(request)
     }
 
+    /// Builds the request from the state of the run.
     fn request(&self, tools: Vec<Arc<provost_core::ToolDefinition>>) -> ChatRequest {
         let config = self.run.config();
         let only_output_tool = matches!(config.output, OutputMode::Tool(_)) && !tools.is_empty();
         let output = match config.output {
-            OutputMode::Native => self.cx.core.output.as_ref().map(|spec| Arc::clone(&spec.schema)),
+            OutputMode::Native => {
+                self.cx.definition.output.as_ref().map(|spec| Arc::clone(&spec.schema))
+            }
             _ => None,
         };
         ChatRequest {
@@ -90,13 +96,13 @@ impl Driver {
         }
     }
 
-    /// The run's deadline in the runtime's clock.
+    /// Returns the deadline of the run in the runtime's clock. `None` if it has no time limit.
     pub(super) fn deadline(&self) -> Option<Instant> {
         let left = self.run.must_end_at()?.since(self.now());
         Some(Instant::now() + left)
     }
 
-    /// Lets hooks change the request. Changed messages also apply to the following calls.
+    /// Lets hooks change the request. Changed messages also apply to later calls.
     async fn before_model_call(&mut self, request: &mut ChatRequest) -> Result<(), Error> {
         if self.cx.hooks.is_empty() {
             return Ok(());
@@ -109,21 +115,21 @@ impl Driver {
             let (messages, _) = crate::context::repair(std::mem::take(&mut request.messages));
             request.messages.clone_from(&messages);
             let messages = self.run.diff_context(&messages);
-            self.feed(JournalEntry::ContextChanged { messages })?;
+            self.apply_entry(JournalEntry::ContextChanged { messages })?;
             self.recount();
         }
         Ok(())
     }
 
-    /// Repeats the call with a compacted conversation after the provider rejected it as too long. Returns `None` if
-    /// nothing can be removed.
+    /// Repeats the call with a compacted conversation after the provider rejected it as too long. `None` if nothing can
+    /// be removed.
     async fn retry_compacted(
         &mut self,
         turn: u32,
         kept: &mut Option<Box<ChatRequest>>,
         announced: &mut HashSet<String>,
     ) -> Result<Option<Result<ModelResponse, ModelError>>, Error> {
-        let tools = || self.toolbox.defs(&self.cx, &self.run);
+        let tools = || self.offered_tools.defs(&self.cx, &self.run);
         let tools = kept.as_ref().map_or_else(tools, |kept| kept.tools.clone());
         if !self.compact_context(&tools, /*too_long*/ true).await? {
             return Ok(None);
@@ -139,6 +145,7 @@ impl Driver {
         Ok(Some(self.call_in_span(request, announced).await))
     }
 
+    /// Calls the model within a span, and returns its response.
     async fn call_in_span(
         &mut self,
         request: ChatRequest,
@@ -146,18 +153,18 @@ impl Driver {
     ) -> Result<ModelResponse, ModelError> {
         let span = telemetry::chat(&self.cx, self.session.as_ref(), &request);
         let answer = span.in_scope(|| self.cx.model.stream(request));
-        let outcome = self.read(answer, announced).instrument(span.clone()).await;
+        let outcome = self.read_response(answer, announced).instrument(span.clone()).await;
         telemetry::close_chat(&span, &self.cx, &outcome);
         outcome
     }
 
-    /// Reads one response. `announced` collects the ids of calls whose start was emitted.
-    async fn read(
+    /// Reads one response and emits its deltas. `announced` collects the ids of calls whose start was emitted.
+    async fn read_response(
         &mut self,
         mut answer: ModelStream,
         announced: &mut HashSet<String>,
     ) -> Result<ModelResponse, ModelError> {
-        let is_watched = !self.cx.queue.discards_events();
+        let is_watched = !self.cx.events.discards_events();
         self.accumulator = Some(ResponseAccumulator::default());
         let (started, mut is_first) = (Instant::now(), true);
         let outcome = loop {
@@ -176,8 +183,8 @@ impl Driver {
             }
             if is_watched {
                 self.cx.emit_model_event(event, accumulator, announced);
-                if self.cx.queue.is_full() {
-                    self.cx.queue.taken().await;
+                if self.cx.events.is_full() {
+                    self.cx.events.wait_until_read().await;
                 }
             }
         };
@@ -185,7 +192,7 @@ impl Driver {
         outcome.and_then(|()| accumulator.finish())
     }
 
-    /// Lets hooks replace the response of a failed model call.
+    /// Lets hooks replace the error of a failed model call by a response. Returns the error if no hook does.
     async fn recover(
         &self,
         request: Option<&ChatRequest>,
@@ -198,54 +205,55 @@ impl Driver {
         }
     }
 
-    /// The cost of a response. `None` if its price or usage is unknown.
+    /// Returns the cost of a response. `None` if its price or usage is unknown.
     pub(super) fn price(&self, response: &ModelResponse) -> Option<Money> {
         self.cx.model.cost(response)
     }
 
-    fn accept(
+    /// Applies a response to the run, and emits its calls and the end of the turn.
+    fn apply_response(
         &mut self,
         turn: u32,
         mut response: ModelResponse,
         announced: &HashSet<String>,
     ) -> Result<(), Error> {
         let (usage, stop) = (response.usage, response.stop);
-        self.learn(&usage);
+        self.calibrate_tokens(&usage);
         let cost = self.price(&response);
         self.cx.budget.add(usage, cost);
         let produced = self.run.new_messages().len();
         let at = self.now();
         self.run.normalize_response(&mut response, at);
         let feed = JournalEntry::ModelResponded { response: Box::new(response), cost, at };
-        let ApplyResult::Response(message) = self.feed(feed)? else {
+        let ApplyResult::Response(message) = self.apply_entry(feed)? else {
             return Err(Error::Bug("an answer was taken as something else".to_owned()));
         };
         for call in message.tool_calls() {
             if !announced.contains(&call.id) {
-                self.cx.queue.emit_with(|| EventKind::ToolCallStarted {
+                self.cx.events.emit_with(|| EventKind::ToolCallStarted {
                     call_id: call.id.clone(),
                     name: call.name.clone(),
                 });
             }
             let ready = || EventKind::ToolCallReady { call: Box::new(call.clone()) };
-            self.cx.queue.emit_with(ready);
+            self.cx.events.emit_with(ready);
         }
-        self.cx.queue.emit(EventKind::TurnFinished { turn, message, stop, usage });
+        self.cx.events.emit(EventKind::TurnFinished { turn, message, stop, usage });
         self.emit_skipped_results(produced);
         Ok(())
     }
 
-    /// Emits the results of calls that were not run. `produced` is the number of new messages before.
+    /// Emits the results of calls that were not run. `produced` is the number of new messages before them.
     pub(super) fn emit_skipped_results(&self, produced: usize) {
         for result in self.run.skipped_results_since(produced) {
             let (result, duration) = (Box::new(result), Duration::ZERO);
-            self.cx.queue.emit(EventKind::ToolFinished { result, duration });
+            self.cx.events.emit(EventKind::ToolFinished { result, duration });
         }
     }
 }
 
 impl DriverContext {
-    /// Emits a delta of the response.
+    /// Emits a delta of the response. Events without a delta are ignored.
     fn emit_model_event(
         &self,
         event: ModelEvent,
@@ -269,6 +277,6 @@ impl DriverContext {
             }
             _ => return,
         };
-        self.queue.emit(kind);
+        self.events.emit(kind);
     }
 }

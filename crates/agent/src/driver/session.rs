@@ -23,12 +23,12 @@ pub(crate) struct RunSession {
 }
 
 impl RunSession {
-    /// Loads the session that the run or its agent names. Returns `None` and no messages if it names none.
+    /// Loads the session that the run or its agent names, with its messages. `None` and no messages if they name none.
     pub(crate) async fn open(
         options: &RunOptions,
-        core: &AgentDefinition,
+        definition: &AgentDefinition,
     ) -> Result<(Option<Self>, Vec<Arc<Message>>), Error> {
-        let Some((store, id)) = Self::named(options, core)? else {
+        let Some((store, id)) = Self::target(options, definition)? else {
             return Ok((None, Vec::new()));
         };
         let transcript = store.load(&id).await?.unwrap_or_default();
@@ -36,13 +36,14 @@ impl RunSession {
         Ok((Some(session), transcript.messages))
     }
 
-    /// Opens the session of a suspended run. Fails if another writer changed the session since.
+    /// Opens the session of a suspended run with an empty commit, so that only one process can resume the run. Returns
+    /// an error if the session has changed.
     pub(crate) async fn reopen(
         options: &RunOptions,
-        core: &AgentDefinition,
+        definition: &AgentDefinition,
         point: SessionRevision,
     ) -> Result<Self, Error> {
-        let store = match (&options.session, &core.session_store) {
+        let store = match (&options.session, &definition.session_store) {
             (Some((store, id)), _) if *id == point.id => Arc::clone(store),
             (Some((_, id)), _) => {
                 let message = format!("the run belongs to session `{}`, not to `{id}`", point.id);
@@ -62,34 +63,42 @@ impl RunSession {
         Ok(Self { store, id: point.id, revision })
     }
 
-    /// Binds the session of a restored run at the revision that its host recorded.
-    pub(crate) fn at(
+    /// Returns the session of a restored run at the revision that its host recorded. Loads nothing. `None` if the run
+    /// has no session.
+    pub(crate) fn at_revision(
         options: &RunOptions,
-        core: &AgentDefinition,
+        definition: &AgentDefinition,
         revision: u64,
     ) -> Result<Option<Self>, Error> {
-        let named = Self::named(options, core)?;
+        let named = Self::target(options, definition)?;
         Ok(named.map(|(store, id)| Self { store, id, revision }))
     }
 
-    /// The session that a run names, as a read-only handle for hooks and tools.
-    pub(crate) fn of_run(options: &RunOptions, core: &AgentDefinition) -> Option<Session> {
-        let (store, id) = Self::named(options, core).ok().flatten()?;
+    /// Returns the session of a run as a read-only handle for hooks and tools. `None` if it has none or its
+    /// options are not valid.
+    pub(crate) fn of_run(options: &RunOptions, definition: &AgentDefinition) -> Option<Session> {
+        let (store, id) = Self::target(options, definition).ok().flatten()?;
         Some(Session::new(store, id))
     }
 
-    /// The id of the session that a run names.
+    /// Returns the id of the session that a run names. `None` if it names none.
     pub(crate) fn id_of(options: &RunOptions) -> Option<&str> {
         let given = options.session.as_ref().map(|(_, id)| id);
         given.or(options.session_id.as_ref()).map(String::as_str)
     }
 
-    pub(crate) fn point(&self) -> SessionRevision {
+    /// Returns the id of the session and the revision that the run has seen.
+    pub(crate) fn session_revision(&self) -> SessionRevision {
         SessionRevision { id: self.id.clone(), revision: self.revision }
     }
 
-    fn named(options: &RunOptions, core: &AgentDefinition) -> Result<Option<SessionTarget>, Error> {
-        match (&options.session, &options.session_id, &core.session_store) {
+    /// Returns the store and the id of the session that a run names. `None` if it names none. Returns an error if it
+    /// names a session without a store.
+    fn target(
+        options: &RunOptions,
+        definition: &AgentDefinition,
+    ) -> Result<Option<SessionTarget>, Error> {
+        match (&options.session, &options.session_id, &definition.session_store) {
             (Some((store, id)), _, _) => Ok(Some((Arc::clone(store), id.clone()))),
             (None, Some(id), Some(store)) => Ok(Some((Arc::clone(store), id.clone()))),
             (None, Some(id), None) => Err(Error::Start(format!(
@@ -101,18 +110,19 @@ impl RunSession {
 }
 
 impl Driver {
-    /// Commits all unsaved changes in one transaction.
+    /// Commits the unsaved changes to the session, and passes a checkpoint to the journal. Without a session, it only
+    /// marks the changes as saved. Returns an error if another writer changed the session.
     pub(super) async fn save(&mut self) -> Result<(), Error> {
         if !self.run.has_unsaved() {
             return Ok(());
         }
         let Some(session) = &mut self.session else {
-            self.feed(JournalEntry::Saved)?;
+            self.apply_entry(JournalEntry::Saved)?;
             return Ok(());
         };
         let change = self.run.unsaved().clone();
         session.revision = session.store.commit(&session.id, session.revision, change).await?;
-        self.feed(JournalEntry::Saved)?;
+        self.apply_entry(JournalEntry::Saved)?;
         if let Some(journal) = &self.cx.journal {
             journal.checkpoint(&self.run);
         }

@@ -32,7 +32,7 @@ use crate::subagent::local::LocalSpawner;
 use crate::subagent::{AgentPathSegment, ChildSpawnerHandle};
 use crate::team::TeamMembership;
 
-/// The parts of a run that never change.
+/// The parts of a run that all its agents share. A handoff keeps them.
 pub(crate) struct RunShared {
     /// The agent of the run.
     root: Arc<AgentDefinition>,
@@ -42,17 +42,17 @@ pub(crate) struct RunShared {
     pub(crate) state: State,
     pub(crate) env: Env,
     pub(crate) started_at: Timestamp,
-    pub(crate) queue: Arc<EventBuffer>,
+    pub(crate) events: Arc<EventBuffer>,
     pub(crate) control: Arc<RunControl>,
     pub(crate) budget: Arc<UsageBudget>,
     pub(crate) journal: Option<Arc<dyn Journal>>,
     options: RunOptions,
 }
 
-/// The context of the active agent. A handoff builds a new one.
+/// The active agent of a run with its tools, hooks and guard. A handoff builds a new context.
 pub(crate) struct DriverContext {
     shared: Arc<RunShared>,
-    pub(crate) core: Arc<AgentDefinition>,
+    pub(crate) definition: Arc<AgentDefinition>,
     /// Path of the agent: the names of its ancestors and its own name.
     pub(crate) agent: Arc<str>,
     pub(crate) model: Arc<dyn ChatModel>,
@@ -65,12 +65,12 @@ pub(crate) struct DriverContext {
     guard: OnceCell<Guard>,
     pub(crate) on_approval: ApprovalMode,
     pub(crate) deps: Deps,
-    pub(crate) relations: Relations,
+    pub(crate) relations: RunRelations,
 }
 
-/// The relations of an agent to other runs.
+/// The children, handoffs and team of an agent in a run.
 #[derive(Clone, Default)]
-pub(crate) struct Relations {
+pub(crate) struct RunRelations {
     /// Starts children. `None` if the agent may not have any.
     pub(crate) children: Option<ChildSpawnerHandle>,
     /// The spawner of children that run as tasks of this process.
@@ -89,46 +89,49 @@ impl Deref for DriverContext {
     }
 }
 
-/// Builds the context of a run that has not started.
-pub(crate) fn split(prepared: Box<PreparedRun>) -> (RunSource, Arc<DriverContext>) {
-    let PreparedRun { core, run_id, source, mut options, queue, control, budget, .. } = *prepared;
+/// Splits a prepared run into its source and the context of its root agent. The run is new or resumed.
+pub(crate) fn into_source_and_context(
+    prepared: Box<PreparedRun>,
+) -> (RunSource, Arc<DriverContext>) {
+    let PreparedRun { definition, run_id, source, mut options, events, control, budget, .. } =
+        *prepared;
     let existing = source.existing();
-    let mut values = existing.map_or_else(|| core.state.clone(), |run| run.state().clone());
+    let mut values = existing.map_or_else(|| definition.state.clone(), |run| run.state().clone());
     let mut shared = std::mem::take(&mut options.shared);
-    shared.bind(core.state_store.as_ref(), RunSession::id_of(&options));
+    shared.bind(definition.state_store.as_ref(), RunSession::id_of(&options));
     options.shared = shared;
     if matches!(source, RunSource::Resume(_)) && options.shared.bound.is_some() {
-        crate::driver::shared_state::without_shared(&mut values);
+        crate::driver::shared_state::remove_shared_values(&mut values);
     }
     values.append(&mut options.state);
     let cx = DriverContext::of_run(RunShared {
         run_id,
         depth: options.parent.as_ref().map_or(0, |parent| parent.depth + 1),
         state: State::scoped(values, options.shared.scopes()),
-        env: core.env.clone(),
-        started_at: core.env.now(),
-        queue,
+        env: definition.env.clone(),
+        started_at: definition.env.now(),
+        events,
         control,
         budget,
         journal: options.journal.clone(),
-        root: core,
+        root: definition,
         options,
     });
     (source, cx)
 }
 
 impl DriverContext {
-    /// The origin of the run. A child run has the origin of its parent.
+    /// Returns the origin of the run. A child run has the origin of its parent.
     pub(crate) fn origin(&self) -> &CallOrigin {
         self.options.inherited.as_ref().map_or(&self.options.origin, |above| &above.origin)
     }
 
-    /// The control that receives approval decisions from the reader of the events. A child run uses its parent's.
-    pub(crate) fn asks(&self) -> &Arc<RunControl> {
-        self.options.inherited.as_ref().map_or(&self.control, |above| &above.asks)
+    /// Returns the control that receives decisions about approvals. A child run uses the control of its parent.
+    pub(crate) fn approval_control(&self) -> &Arc<RunControl> {
+        self.options.inherited.as_ref().map_or(&self.control, |above| &above.approval_control)
     }
 
-    /// The conversation of the run: that of its session, or its own if it has no session.
+    /// Returns the conversation of the run: the conversation of its session, or its own if it has no session.
     pub(crate) fn conversation(&self) -> ConversationRef {
         let CallOrigin { namespace, principal, .. } = self.origin();
         let session = RunSession::id_of(&self.options).map(str::to_owned);
@@ -136,7 +139,7 @@ impl DriverContext {
         ConversationRef::new(namespace, id, principal)
     }
 
-    /// The guard of this run. Its policy is loaded once, before the first call.
+    /// Returns the guard of this run. The first call loads its policy.
     pub(crate) async fn guard(&self) -> &Guard {
         let shared = &self.shared_guard;
         if !shared.has_policy() {
@@ -145,7 +148,7 @@ impl DriverContext {
         self.guard
             .get_or_init(|| {
                 shared.for_run(CallOrigin {
-                    agent: self.core.name.to_string(),
+                    agent: self.definition.name.to_string(),
                     run: Some(self.run_id),
                     ..self.origin().clone()
                 })
@@ -153,16 +156,17 @@ impl DriverContext {
             .await
     }
 
-    pub(crate) fn shared_options(&self) -> &SharedStateOptions {
+    /// Returns the options of the shared state.
+    pub(crate) fn shared_state_options(&self) -> &SharedStateOptions {
         &self.options.shared
     }
 
-    /// The initial state of every run of the agent.
-    pub(super) fn agents_own_state(&self) -> &Map<String, Value> {
+    /// Returns the initial state of every run of the agent.
+    pub(super) fn initial_state(&self) -> &Map<String, Value> {
         &self.root.state
     }
 
-    /// Lets hooks check, change or reject the user's message.
+    /// Lets hooks change or deny the user's message. Returns an error if a hook denies the message or fails.
     pub(crate) async fn check_message(&self, input: &mut UserInput) -> Result<(), Error> {
         match self
             .hooks
@@ -177,9 +181,11 @@ impl DriverContext {
         }
     }
 
-    /// Checks a typed output against its schema, whether a model or a hook produced it.
-    pub(crate) fn check_answer(&self, outcome: RunOutcome) -> Result<RunOutcome, Error> {
-        let (RunOutcome::Completed(result), Some(spec)) = (&outcome, &self.core.output) else {
+    /// Returns an error if the output of a completed run does not match the output type, whether a model or a hook
+    /// produced it.
+    pub(crate) fn check_output(&self, outcome: RunOutcome) -> Result<RunOutcome, Error> {
+        let (RunOutcome::Completed(result), Some(spec)) = (&outcome, &self.definition.output)
+        else {
             return Ok(outcome);
         };
         let Err(problem) = spec.check(&result.output) else { return Ok(outcome) };
@@ -197,16 +203,17 @@ impl DriverContext {
         Err(Error::Output { problem, raw: result.output.clone() })
     }
 
-    /// Checks everything that can be wrong before the first side effect.
-    fn check(&self) -> Result<(), Error> {
+    /// Validates the run before its first side effect: options, runtime, tools, dependencies, depth, cost limit and
+    /// model features. Returns the first error.
+    fn validate(&self) -> Result<(), Error> {
         if let Some(problem) = &self.options.problem {
             return Err(Error::Start(problem.clone()));
         }
-        self.check_given(self.shared_options())?;
+        self.check_given(self.shared_state_options())?;
         if tokio::runtime::Handle::try_current().is_err() {
             return Err(Error::Start("a run needs a tokio runtime around it".to_owned()));
         }
-        check_tools(&self.tools, self.core.output.as_ref())
+        check_tools(&self.tools, self.definition.output.as_ref())
             .map_err(|error| Error::Start(error.to_string()))?;
         for tool in &self.tools {
             let spec = tool.spec();
@@ -246,7 +253,7 @@ impl DriverContext {
                 limit.currency.as_str()
             )));
         }
-        if !info.tools && (!self.tools.is_empty() || !self.core.toolsets.is_empty()) {
+        if !info.tools && (!self.tools.is_empty() || !self.definition.toolsets.is_empty()) {
             return Err(Error::Start(format!(
                 "{}/{} cannot call tools",
                 info.provider, info.model
@@ -255,7 +262,7 @@ impl DriverContext {
         Ok(())
     }
 
-    /// The lowest depth limit of this agent and its ancestors: a child cannot raise its parent's limit.
+    /// Returns the lowest depth limit of this agent and its ancestors. `None` means unlimited.
     pub(crate) fn depth_max(&self) -> Option<u32> {
         let above = self.options.parent.as_ref().and_then(|parent| parent.depth_max);
         match (self.limits().depth, above) {
@@ -264,40 +271,47 @@ impl DriverContext {
         }
     }
 
+    /// Returns the limits of the run, or of the agent if the run sets none.
     pub(crate) fn limits(&self) -> provost_core::Limits {
-        self.options.limits.clone().unwrap_or_else(|| self.core.limits.clone())
+        self.options.limits.clone().unwrap_or_else(|| self.definition.limits.clone())
     }
 
-    /// The method that makes the model return the output type.
-    pub(crate) fn output_plan(&self) -> OutputMode {
-        let has_tools = !self.tools.is_empty() || !self.core.toolsets.is_empty();
-        let plan = self.core.output.as_ref().map(|spec| spec.plan(self.model.info(), has_tools));
+    /// Returns how the model is made to return the output type.
+    pub(crate) fn output_mode(&self) -> OutputMode {
+        let has_tools = !self.tools.is_empty() || !self.definition.toolsets.is_empty();
+        let plan = self
+            .definition
+            .output
+            .as_ref()
+            .map(|spec| spec.select_mode(self.model.info(), has_tools));
         plan.unwrap_or_default()
     }
 
+    /// Returns the configuration of a new run.
     fn config(&self) -> RunConfig {
         RunConfig {
             limits: self.limits(),
-            on_limit: self.core.on_limit.action(),
-            execute_tools: self.core.execute_tools,
-            output: self.output_plan(),
-            output_retries: self.core.output_retries,
+            on_limit: self.definition.on_limit.action(),
+            execute_tools: self.definition.execute_tools,
+            output: self.output_mode(),
+            output_retries: self.definition.output_retries,
             depth: self.depth,
-            max_handoffs: self.core.max_handoffs,
+            max_handoffs: self.definition.max_handoffs,
             handoff_targets: self.handoff_targets(),
         }
     }
 
+    /// Renders the instructions. In prompted mode, adds the paragraph that requests JSON. `None` if there are none.
     pub(crate) async fn instructions(&self, plan: &OutputMode) -> Result<Option<Arc<str>>, Error> {
-        let system = match &self.core.instructions {
+        let system = match &self.definition.instructions {
             Instructions::None => None,
             Instructions::Text(text) => Some(Arc::clone(text)),
             made => made.resolve(self.hooks.context().clone()).await?,
         };
-        match (&self.core.output, plan) {
+        match (&self.definition.output, plan) {
             (Some(spec), OutputMode::Prompted) => {
                 let mut text = system.map(|system| format!("{system}\n\n")).unwrap_or_default();
-                text.push_str(&spec.request_text());
+                text.push_str(&spec.json_instructions());
                 Ok(Some(text.into()))
             }
             _ => Ok(system),

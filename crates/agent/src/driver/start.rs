@@ -20,6 +20,7 @@ pub(super) enum Started {
     Finished(Box<RunOutcome>),
 }
 
+/// Loads the state, calls the hooks and starts the driver. A hook can deny the run or respond without a model.
 pub(super) async fn start(
     cx: &Arc<DriverContext>,
     mut source: RunSource,
@@ -52,6 +53,7 @@ pub(super) async fn start(
     Ok(Started::Running(Box::new(super::setup::open::open(cx, source, base).await?)))
 }
 
+/// Returns the outcome of a run whose response a hook provided.
 async fn respond_without_model(cx: &DriverContext, text: String) -> RunOutcome {
     let summary = RunSummary { text, ..empty_summary(cx) };
     let ignored = cx.hooks.after_agent(&mut summary.clone()).await;

@@ -18,21 +18,21 @@ use crate::outcome::RunOutcome;
 use crate::run::JournalEntry;
 use crate::team::{
     Member, MemberOutcome, MemberStatus, TeamCommand, TeamMembership, TeamResponse, TeamWait,
-    injected,
+    format_unrequested,
 };
 
-/// Offset that separates the idempotency keys of these reads from those of tool calls, whose indices are small.
+/// Offset that separates the idempotency keys of these reads from the keys of tool calls, whose indices are small.
 const MAIL_INDEX: u64 = 1 << 32;
 
 impl DriverContext {
-    /// Notifies the reader and the hooks of a member's status.
+    /// Emits the status of a member, and calls the hooks.
     pub(crate) async fn notify_member(
         &self,
         membership: &TeamMembership,
         member: &Member,
         duration: Duration,
     ) {
-        self.queue.emit_with(|| member.event(membership.team()));
+        self.events.emit_with(|| member.event(membership.team()));
         if self.hooks.is_empty() {
             return;
         }
@@ -57,12 +57,12 @@ impl DriverContext {
         if told.await.is_err() {
             let message =
                 format!("a hook panicked when it was called for member `{}`", member.name);
-            self.queue.emit(EventKind::Warning { message });
+            self.events.emit(EventKind::Warning { message });
         }
     }
 
-    /// Records the end of a member of this run's team and notifies the reader and the hooks.
-    pub(crate) async fn member_over(&self, name: &str, end: MemberOutcome, duration: Duration) {
+    /// Records the end of a member of this run's team, emits it, and calls the hooks.
+    pub(crate) async fn end_member(&self, name: &str, end: MemberOutcome, duration: Duration) {
         let Some(membership) = &self.relations.membership else { return };
         let over = TeamCommand::MemberFinished { name: name.to_owned(), end };
         match membership.store().apply(None, over).await {
@@ -72,7 +72,7 @@ impl DriverContext {
             Ok(_) => {}
             Err(error) => {
                 let message = format!("the end of member `{name}` could not be noted: {error}");
-                self.queue.emit(EventKind::Warning { message });
+                self.events.emit(EventKind::Warning { message });
             }
         }
     }
@@ -86,13 +86,13 @@ impl DriverContext {
         };
         for member in members.iter().filter(|member| member.is_active() && member.run.is_none()) {
             let end = MemberOutcome::Stopped(Some("it never began".to_owned()));
-            self.member_over(&member.name, end, Duration::ZERO).await;
+            self.end_member(&member.name, end, Duration::ZERO).await;
         }
     }
 
-    /// Notifies the reader and the hooks of a message from this run to its team.
+    /// Emits a message from this run to its team, and calls the hooks.
     pub(crate) async fn notify_message(&self, membership: &TeamMembership, message: &TeamMessage) {
-        self.queue.emit_with(|| EventKind::TeamMessage(Box::new(message.clone())));
+        self.events.emit_with(|| EventKind::TeamMessage(Box::new(message.clone())));
         if self.hooks.is_empty() {
             return;
         }
@@ -112,7 +112,7 @@ impl DriverContext {
             && let Err(error) = membership.store().apply(None, TeamCommand::Close).await
         {
             let message = format!("the team could not be closed: {error}");
-            self.queue.emit(EventKind::Warning { message });
+            self.events.emit(EventKind::Warning { message });
         }
     }
 }
@@ -152,13 +152,13 @@ impl Driver {
         let waited = run_until(&self.cx.control.cancel, self.deadline(), over).await?;
         Ok(waited.unwrap_or_else(|error: ToolError| {
             let message = format!("the members could not be waited for: {error}");
-            self.cx.queue.emit(EventKind::Warning { message });
+            self.cx.events.emit(EventKind::Warning { message });
             true
         }))
     }
 
-    /// Saves the team of a suspended lead if the team lives only in this process: waits until its members finish,
-    /// then stores the team with the run. Returns false if the run was cancelled meanwhile.
+    /// Saves the team of a suspended lead if the team lives only in this process: waits until its members finish, then
+    /// stores the team with the run. Returns false if the run was cancelled meanwhile.
     pub(super) async fn keep_team(&mut self) -> Result<bool, Error> {
         let Some(membership) = self.cx.relations.membership.clone().filter(TeamMembership::is_lead)
         else {
@@ -183,8 +183,8 @@ impl Driver {
     }
 
     /// Adds unread team messages to the conversation, if the team delivers them without a tool call.
-    pub(super) async fn hear_team(&mut self) -> Result<(), Error> {
-        if !self.cx.core.family.pushes_messages || !self.run.awaits_model() {
+    pub(super) async fn add_team_messages(&mut self) -> Result<(), Error> {
+        if !self.cx.definition.family.pushes_messages || !self.run.awaits_model() {
             return Ok(());
         }
         let Some(membership) = self.cx.relations.membership.clone() else { return Ok(()) };
@@ -194,15 +194,15 @@ impl Driver {
         let read = TeamCommand::Read { by: membership.name().to_owned() };
         match membership.store().apply(Some(&key), read).await {
             Ok(TeamResponse::Messages { messages, .. }) if !messages.is_empty() => {
-                let parts = vec![ContentPart::text(injected(messages))];
+                let parts = vec![ContentPart::text(format_unrequested(messages))];
                 let message = Arc::new(Message::new(Role::User, parts, self.now()));
-                self.cx.queue.emit(EventKind::UserMessage { message: Arc::clone(&message) });
-                self.feed(JournalEntry::UserMessage { message })?;
+                self.cx.events.emit(EventKind::UserMessage { message: Arc::clone(&message) });
+                self.apply_entry(JournalEntry::UserMessage { message })?;
             }
             Ok(_) => {}
             Err(error) => {
                 let message = format!("the messages of the team could not be read: {error}");
-                self.cx.queue.emit(EventKind::Warning { message });
+                self.cx.events.emit(EventKind::Warning { message });
             }
         }
         Ok(())

@@ -18,20 +18,21 @@ use super::setup::DriverContext;
 use crate::error::Error;
 use crate::outcome::RunOutcome;
 
+/// Creates the span of a run.
 pub(crate) fn invoke_agent(prepared: &PreparedRun) -> Span {
-    let PreparedRun { core, options, run_id, source, .. } = prepared;
-    let info = options.model.as_ref().unwrap_or(&core.model).info();
+    let PreparedRun { definition, options, run_id, source, .. } = prepared;
+    let info = options.model.as_ref().unwrap_or(&definition.model).info();
     let span = info_span!(
         "invoke_agent",
-        otel.name = %format_args!("invoke_agent {}", core.name),
+        otel.name = %format_args!("invoke_agent {}", definition.name),
         otel.kind = "internal",
         otel.status_code = Empty,
         { name::OPERATION_NAME } = name::INVOKE_AGENT,
         { name::PROVIDER_NAME } = name::provider(&info.provider),
         { name::REQUEST_MODEL } = info.model,
-        { name::AGENT_NAME } = &*core.name,
-        { name::AGENT_ID } = &*options.path(&core.name),
-        { name::CONVERSATION_ID } = RunSession::of_run(options, core).map(|session| session.id().to_owned()),
+        { name::AGENT_NAME } = &*definition.name,
+        { name::AGENT_ID } = &*options.path(&definition.name),
+        { name::CONVERSATION_ID } = RunSession::of_run(options, definition).map(|session| session.id().to_owned()),
         { name::AGENT_TURNS } = Empty,
         { name::AGENT_TOOL_CALLS } = Empty,
         { name::USAGE_INPUT } = Empty,
@@ -42,7 +43,9 @@ pub(crate) fn invoke_agent(prepared: &PreparedRun) -> Span {
         { name::RUN_ID } = %run_id,
         { name::ERROR_TYPE } = Empty,
     );
-    trace::content(&span, name::INPUT_MESSAGES, || content::text(Role::User, &source.input_text()));
+    trace::record_content(&span, name::INPUT_MESSAGES, || {
+        content::text(Role::User, &source.input_text())
+    });
     span
 }
 
@@ -54,18 +57,19 @@ pub(crate) fn close_run(outcome: &Result<RunOutcome, Error>) {
     }
     match outcome {
         Ok(RunOutcome::Completed(result)) => {
-            total(&span, &result.usage, result.turns, result.tool_calls);
+            record_totals(&span, &result.usage, result.turns, result.tool_calls);
             let said = || content::text(Role::Assistant, &result.output);
-            trace::content(&span, name::OUTPUT_MESSAGES, said);
+            trace::record_content(&span, name::OUTPUT_MESSAGES, said);
         }
         Ok(RunOutcome::Cancelled(summary)) => {
-            total(&span, &summary.usage, summary.turns, summary.tool_calls);
+            record_totals(&span, &summary.usage, summary.turns, summary.tool_calls);
         }
         Ok(RunOutcome::Suspended(_) | RunOutcome::Denied { .. }) => {}
-        Err(error) => fail(&span, error.code()),
+        Err(error) => record_error(&span, error.code()),
     }
 }
 
+/// Creates the span of a model call.
 pub(crate) fn chat(
     cx: &DriverContext,
     session: Option<&RunSession>,
@@ -81,8 +85,8 @@ pub(crate) fn chat(
         { name::OPERATION_NAME } = name::CHAT,
         { name::PROVIDER_NAME } = name::provider(&info.provider),
         { name::REQUEST_MODEL } = info.model,
-        { name::AGENT_NAME } = &*cx.core.name,
-        { name::CONVERSATION_ID } = session.map(|session| session.point().id),
+        { name::AGENT_NAME } = &*cx.definition.name,
+        { name::CONVERSATION_ID } = session.map(|session| session.session_revision().id),
         { name::OUTPUT_TYPE } = request.output.as_ref().map(|_| "json"),
         { name::REQUEST_STREAM } = true,
         { name::REQUEST_MAX_TOKENS } = settings.max_tokens.map(count),
@@ -104,9 +108,9 @@ pub(crate) fn chat(
         { name::ERROR_TYPE } = Empty,
     );
     if let Some(system) = &request.system {
-        trace::content(&span, name::SYSTEM_INSTRUCTIONS, || content::instructions(system));
+        trace::record_content(&span, name::SYSTEM_INSTRUCTIONS, || content::instructions(system));
     }
-    trace::content(&span, name::INPUT_MESSAGES, || content::messages(&request.messages));
+    trace::record_content(&span, name::INPUT_MESSAGES, || content::messages(&request.messages));
     span
 }
 
@@ -115,6 +119,7 @@ pub(crate) fn first_chunk(took: Duration) {
     Span::current().record(name::RESPONSE_FIRST_CHUNK, took.as_secs_f64());
 }
 
+/// Records the response or the error of a model call.
 pub(crate) fn close_chat(
     span: &Span,
     cx: &DriverContext,
@@ -126,7 +131,7 @@ pub(crate) fn close_chat(
     match outcome {
         Ok(response) => {
             if response.usage_known {
-                used(span, &response.usage);
+                record_usage(span, &response.usage);
             }
             if let Some(cost) = cx.model.cost(response) {
                 span.record(name::USAGE_COST, name::amount(cost));
@@ -135,13 +140,15 @@ pub(crate) fn close_chat(
             span.record(name::RESPONSE_FINISH_REASONS, list(&[finish_reason(response.stop)]));
             span.record(name::RESPONSE_ID, response.response_id.as_deref());
             span.record(name::RESPONSE_MODEL, response.message.model.as_deref());
-            trace::content(span, name::OUTPUT_MESSAGES, || content::message(&response.message));
+            trace::record_content(span, name::OUTPUT_MESSAGES, || {
+                content::message(&response.message)
+            });
         }
-        Err(error) => fail(span, error.class.as_str()),
+        Err(error) => record_error(span, error.class.as_str()),
     }
 }
 
-/// Groups the calls of a turn. No span for a single call.
+/// Creates the span that groups the calls of a turn. No span for a single call.
 pub(crate) fn execute_tools(count: usize) -> Span {
     if count < 2 {
         return Span::none();
@@ -154,6 +161,7 @@ pub(crate) fn execute_tools(count: usize) -> Span {
     )
 }
 
+/// Creates the span of a tool call.
 pub(crate) fn execute_tool(cx: &DriverContext, spec: &ToolSpec, call: &ToolCall) -> Span {
     let span = info_span!(
         "execute_tool",
@@ -165,16 +173,17 @@ pub(crate) fn execute_tool(cx: &DriverContext, spec: &ToolSpec, call: &ToolCall)
         { name::TOOL_CALL_ID } = call.id,
         { name::TOOL_TYPE } = "function",
         { name::TOOL_DESCRIPTION } = spec.def().description,
-        { name::AGENT_NAME } = &*cx.core.name,
+        { name::AGENT_NAME } = &*cx.definition.name,
         { name::ERROR_TYPE } = Empty,
     );
-    trace::content(&span, name::TOOL_ARGUMENTS, || content::arguments(call));
+    trace::record_content(&span, name::TOOL_ARGUMENTS, || content::arguments(call));
     span
 }
 
+/// Records the result of a tool call.
 pub(crate) fn close_tool(span: &Span, ran: &Result<ToolOutput, ToolError>) {
     if let Ok(output) = ran {
-        trace::content(span, name::TOOL_RESULT, || content::result(&output.to_text()));
+        trace::record_content(span, name::TOOL_RESULT, || content::result(&output.to_text()));
     }
     let class = match ran {
         Ok(output) if output.is_error => "tool_error",
@@ -187,16 +196,18 @@ pub(crate) fn close_tool(span: &Span, ran: &Result<ToolOutput, ToolError>) {
         Err(ToolError::Rejected(_)) => "rejected",
         Err(_) => "tool_error",
     };
-    fail(span, class);
+    record_error(span, class);
 }
 
-fn total(span: &Span, usage: &Usage, turns: u32, tool_calls: u32) {
-    used(span, usage);
+/// Records usage, turns and tool calls.
+fn record_totals(span: &Span, usage: &Usage, turns: u32, tool_calls: u32) {
+    record_usage(span, usage);
     span.record(name::AGENT_TURNS, i64::from(turns));
     span.record(name::AGENT_TOOL_CALLS, i64::from(tool_calls));
 }
 
-fn used(span: &Span, usage: &Usage) {
+/// Records the token counts that are not zero.
+fn record_usage(span: &Span, usage: &Usage) {
     span.record(name::USAGE_INPUT, count(usage.input));
     span.record(name::USAGE_OUTPUT, count(usage.output));
     let parts = [
@@ -209,7 +220,8 @@ fn used(span: &Span, usage: &Usage) {
     }
 }
 
-fn fail(span: &Span, class: &str) {
+/// Records an error class.
+fn record_error(span: &Span, class: &str) {
     span.record("otel.status_code", "ERROR");
     span.record(name::ERROR_TYPE, class);
 }
@@ -225,7 +237,7 @@ fn list<T: AsRef<str>>(items: &[T]) -> Option<String> {
     (!items.is_empty()).then(|| serde_json::Value::from(items).to_string())
 }
 
-/// The stop reason in the terms of the conventions.
+/// Returns the stop reason in the terms of the conventions.
 fn finish_reason(stop: StopReason) -> &'static str {
     match stop {
         StopReason::EndTurn | StopReason::StopSequence => "stop",

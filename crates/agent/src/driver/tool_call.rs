@@ -1,4 +1,4 @@
-//! One tool call: hooks, guard, approval, run, hooks.
+//! Execution of one tool call: hooks, authorization, execution and result.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use tokio::time::Instant;
 use tracing::Instrument;
 
 use super::ask::{ApprovalPrompt, ToolCallbacks};
-use super::authorize::{Authorization, rejected};
+use super::authorize::{Authorization, deny_with_reason};
 use super::setup::DriverContext;
 use crate::approval::ApprovalMode;
 use crate::driver::offered_tools::OfferedTools;
@@ -27,7 +27,7 @@ use crate::subagent::WAITING_FOR_CHILDREN;
 /// Maximum number of requests to people during one call.
 pub(super) const QUESTIONS_PER_CALL_MAX: usize = 16;
 
-/// Outcome of a tool call.
+/// How a call ended, with the call that hooks may have changed.
 pub(crate) struct ToolCallOutcome {
     /// The call after hooks changed it.
     pub(crate) effective: ToolCall,
@@ -36,7 +36,7 @@ pub(crate) struct ToolCallOutcome {
     pub(crate) end: CallEnd,
 }
 
-/// The end of a tool call.
+/// How a call ended: with a result, with a wait for an approval or for runs, or with an error that ends the run.
 pub(crate) enum CallEnd {
     Result(ToolResult),
     NeedsApproval(ApprovalRequest),
@@ -51,7 +51,7 @@ impl ToolCallOutcome {
     }
 }
 
-/// The context of a call.
+/// Key, decisions and counters of one call.
 pub(super) struct CallContext {
     /// Idempotency key: the same whenever this exact call is repeated.
     pub(super) key: EffectKey,
@@ -63,7 +63,7 @@ pub(super) struct CallContext {
     pub(super) turn: u32,
 }
 
-/// Result of running a tool.
+/// How one execution of a tool ended.
 enum ToolExecution {
     Output(ToolOutput),
     /// A hook may replace the error.
@@ -84,15 +84,16 @@ struct ToolQuestion {
 }
 
 impl DriverContext {
-    /// Executes one call, from its hooks to its result.
+    /// Executes one call: hooks before the call, authorization, execution and hooks after it. An error of the tool is a
+    /// result; it does not end the run.
     pub(crate) async fn call(
         self: &Arc<Self>,
-        toolbox: &OfferedTools,
-        ticket: ToolCallRequest,
+        offered_tools: &OfferedTools,
+        request: ToolCallRequest,
     ) -> ToolCallOutcome {
-        let key = ticket.effect_key(self.run_id);
+        let key = request.effect_key(self.run_id);
         let ToolCallRequest { mut call, turn, prepared, argument_faults: faults, answers, .. } =
-            ticket;
+            request;
         let context = CallContext { key, faults, answers, turn };
         if !prepared && !self.hooks.is_empty() {
             let id = call.id.clone();
@@ -100,21 +101,24 @@ impl DriverContext {
             // The id links the result to the call, so a hook may change the arguments but not the id.
             call.id = id;
             if let HookDecision::Deny(reason) = gate {
-                return self.refused(call, format!("the call was denied: {reason}"));
+                return self.refuse(call, format!("the call was denied: {reason}"));
             }
         }
-        let Some(tool) = toolbox.find(&call.name) else {
-            let text =
-                format!("there is no tool `{}`; the tools are: {}", call.name, toolbox.names());
-            return self.failed(call, ToolOutput::error(text), Duration::ZERO).await;
+        let Some(tool) = offered_tools.find(&call.name) else {
+            let text = format!(
+                "there is no tool `{}`; the tools are: {}",
+                call.name,
+                offered_tools.names()
+            );
+            return self.fail(call, ToolOutput::error(text), Duration::ZERO).await;
         };
         if let Err(reason) = self.check_handoff(&call.name, &call.arguments).await {
-            return self.refused(call, format!("the handoff was denied: {reason}"));
+            return self.refuse(call, format!("the handoff was denied: {reason}"));
         }
         Box::pin(self.authorize_and_run(tool, call, context)).await
     }
 
-    /// Runs a call once it is authorized, and again after each decision that the tool requested.
+    /// Authorizes a call and runs it. Repeats both after each decision that the tool requested.
     async fn authorize_and_run(
         self: &Arc<Self>,
         tool: &Arc<dyn Tool>,
@@ -125,10 +129,10 @@ impl DriverContext {
         loop {
             let permit = match authorization {
                 Authorization::Granted(permit) => permit,
-                Authorization::Denied(text) => return self.refused(call, text),
+                Authorization::Denied(text) => return self.refuse(call, text),
                 Authorization::InvalidArguments(text) => {
                     return self
-                        .invalid(call, text, Duration::ZERO, context.retries_left(tool))
+                        .reject_arguments(call, text, Duration::ZERO, context.retries_left(tool))
                         .await;
                 }
                 Authorization::Suspend(request) => {
@@ -146,11 +150,13 @@ impl DriverContext {
             let duration = started.elapsed();
             let question = match execution {
                 ToolExecution::Output(output) => {
-                    return self.finished(call, output, duration).await;
+                    return self.finish(call, output, duration).await;
                 }
-                ToolExecution::Failed(output) => return self.failed(call, output, duration).await,
+                ToolExecution::Failed(output) => return self.fail(call, output, duration).await,
                 ToolExecution::InvalidArguments(text) => {
-                    return self.invalid(call, text, duration, context.retries_left(tool)).await;
+                    return self
+                        .reject_arguments(call, text, duration, context.retries_left(tool))
+                        .await;
                 }
                 ToolExecution::Fatal(error) => {
                     return ToolCallOutcome::new(call, CallEnd::Fatal(error));
@@ -160,7 +166,7 @@ impl DriverContext {
                 }
                 ToolExecution::Question(question) => question,
             };
-            authorization = match self.answer(&call, question, &context.answers).await {
+            authorization = match self.request_decision(&call, question, &context.answers).await {
                 Ok(answer) => {
                     context.answers.push(answer);
                     self.reauthorize(tool, &call, revision.as_deref()).await
@@ -170,7 +176,7 @@ impl DriverContext {
         }
     }
 
-    /// Runs an authorized call.
+    /// Runs an authorized call within a span. Dropping the future cancels the call.
     async fn execute(
         self: &Arc<Self>,
         tool: &Arc<dyn Tool>,
@@ -178,7 +184,7 @@ impl DriverContext {
         call: &ToolCall,
         context: &CallContext,
     ) -> ToolExecution {
-        self.queue.emit_with(|| EventKind::ToolStarted {
+        self.events.emit_with(|| EventKind::ToolStarted {
             call_id: call.id.clone(),
             name: call.name.clone(),
         });
@@ -228,7 +234,8 @@ impl DriverContext {
         }
     }
 
-    /// Suspends the run until the runs that the call waits for have finished.
+    /// Ends a call with a wait for other runs, which suspends the run. If the run cannot be suspended or the call has
+    /// already waited for these runs, ends it with an error result.
     fn wait_for_runs(
         &self,
         call: ToolCall,
@@ -238,7 +245,7 @@ impl DriverContext {
         let repeats = has_waited(answers, &wait) || answers.len() >= QUESTIONS_PER_CALL_MAX;
         if repeats || !matches!(self.on_approval, ApprovalMode::Suspend) {
             return self
-                .refused(call, "the call waits for runs, and nothing can end the wait".to_owned());
+                .refuse(call, "the call waits for runs, and nothing can end the wait".to_owned());
         }
         let request = ApprovalRequest {
             id: self.env.id(),
@@ -249,12 +256,12 @@ impl DriverContext {
             policy_revision: None,
             approvers: None,
         };
-        self.queue.emit(EventKind::ApprovalNeeded { request: Box::new(request.clone()) });
+        self.events.emit(EventKind::ApprovalNeeded { request: Box::new(request.clone()) });
         ToolCallOutcome::new(call, CallEnd::NeedsApproval(request))
     }
 
-    /// Requests a decision for a running tool.
-    async fn answer(
+    /// Requests a decision for a running tool. Returns the approval with its request, or the reason why the call ends.
+    async fn request_decision(
         &self,
         call: &ToolCall,
         question: ToolQuestion,
@@ -264,22 +271,22 @@ impl DriverContext {
         let answered = decision_for(answers, Some(&hint), payload.as_ref()).is_some();
         if answered || answers.len() >= QUESTIONS_PER_CALL_MAX {
             // The tool repeats a decided request or exceeds the maximum.
-            return Err(rejected(String::new()));
+            return Err(deny_with_reason(String::new()));
         }
         let prompt =
             ApprovalPrompt { kind, hint: Some(hint), payload, ..ApprovalPrompt::default() };
         let (request, decision) =
             self.request_approval(call, prompt).await.map_err(Authorization::Suspend)?;
         match decision {
-            ApprovalDecision::Deny { reason } => Err(rejected(reason)),
+            ApprovalDecision::Deny { reason } => Err(deny_with_reason(reason)),
             decision => Ok(ApprovalAnswer { request, decision }),
         }
     }
 
-    /// Ends a call that is not allowed to run. No hook is called.
-    pub(super) fn refused(&self, call: ToolCall, text: String) -> ToolCallOutcome {
+    /// Ends a call that is not allowed to run, with an error result. No hook is called.
+    pub(super) fn refuse(&self, call: ToolCall, text: String) -> ToolCallOutcome {
         let result = ToolResult::error(&call, text);
-        self.queue.emit(EventKind::ToolFinished {
+        self.events.emit(EventKind::ToolFinished {
             result: Box::new(result.clone()),
             duration: Duration::ZERO,
         });
@@ -287,30 +294,31 @@ impl DriverContext {
     }
 
     /// Ends a call with invalid arguments, which counts against the tool's retries.
-    async fn invalid(
+    async fn reject_arguments(
         &self,
         call: ToolCall,
         text: String,
         duration: Duration,
         retries_left: u32,
     ) -> ToolCallOutcome {
-        let output = ToolOutput::error(budget_text(text, retries_left));
-        ToolCallOutcome { fault: true, ..self.failed(call, output, duration).await }
+        let output = ToolOutput::error(with_retry_advice(text, retries_left));
+        ToolCallOutcome { fault: true, ..self.fail(call, output, duration).await }
     }
 
-    /// Ends a failed call. A hook may replace its output.
-    async fn failed(
+    /// Ends a failed call with an error result, or with the output of a hook that recovers from the failure.
+    async fn fail(
         &self,
         call: ToolCall,
         output: ToolOutput,
         duration: Duration,
     ) -> ToolCallOutcome {
         let failure = ToolFailure { call: &call, error: &output.to_text(), duration };
-        let rescued = self.hooks.on_tool_error(&failure).await;
-        self.finished(call, rescued.unwrap_or(output), duration).await
+        let replacement = self.hooks.on_tool_error(&failure).await;
+        self.finish(call, replacement.unwrap_or(output), duration).await
     }
 
-    pub(super) async fn finished(
+    /// Ends an executed call: lets hooks change the output, and emits the result.
+    pub(super) async fn finish(
         &self,
         call: ToolCall,
         mut output: ToolOutput,
@@ -318,21 +326,21 @@ impl DriverContext {
     ) -> ToolCallOutcome {
         self.hooks.after_tool_call(&call, &mut output, duration).await;
         let result = output.into_result(&call);
-        self.queue
+        self.events
             .emit_with(|| EventKind::ToolFinished { result: Box::new(result.clone()), duration });
         ToolCallOutcome::new(call, CallEnd::Result(result))
     }
 }
 
 impl CallContext {
-    /// Number of further calls with invalid arguments that this tool accepts.
+    /// Returns how many further calls with invalid arguments the tool accepts.
     fn retries_left(&self, tool: &Arc<dyn Tool>) -> u32 {
         tool.spec().retries.saturating_sub(self.faults)
     }
 }
 
-/// Adds the remaining retries to an error.
-fn budget_text(text: String, retries_left: u32) -> String {
+/// Appends to an error whether the model can call the tool again.
+fn with_retry_advice(text: String, retries_left: u32) -> String {
     match retries_left {
         0 => format!("{text}. Do not call this tool again."),
         1 => format!("{text}. Correct the arguments and call again; this is the last try."),

@@ -19,41 +19,44 @@ const SKIPPED_RESULT: &str = "This call was skipped: the user said something bef
      if it is still needed.";
 
 impl Driver {
-    /// Runs the calls and applies each result when it arrives. The conversation keeps call order.
+    /// Runs the calls and applies each result when it arrives. The conversation keeps the order of the calls.
     ///
     /// A user message that arrives meanwhile never stops a running call. Batches that have not started are skipped.
-    pub(super) async fn call_tools(&mut self, tickets: Vec<ToolCallRequest>) -> Result<(), Error> {
-        let span = telemetry::execute_tools(tickets.len());
-        let mut batches = self.batches(tickets).into_iter();
+    pub(super) async fn call_tools(&mut self, requests: Vec<ToolCallRequest>) -> Result<(), Error> {
+        let span = telemetry::execute_tools(requests.len());
+        let mut batches = self.split_batches(requests).into_iter();
         let Some(first) = batches.next() else { return Ok(()) };
         self.call_batch(first).instrument(span.clone()).await?;
         while let Some(batch) = batches.next() {
-            if self.hears_news().await? {
+            if self.take_new_messages().await? {
                 let unstarted = std::iter::once(batch).chain(batches).flatten();
-                return self.skip(unstarted);
+                return self.skip_calls(unstarted);
             }
             self.call_batch(batch).instrument(span.clone()).await?;
         }
         Ok(())
     }
 
-    /// Adds the messages that arrived since the last batch. True if there were any.
-    async fn hears_news(&mut self) -> Result<bool, Error> {
+    /// Adds the messages that arrived since the last batch. Returns true if there were any.
+    async fn take_new_messages(&mut self) -> Result<bool, Error> {
         let before = self.run.queued_message_count();
-        self.hear_all().await?;
+        self.add_pending_messages().await?;
         Ok(self.run.queued_message_count() > before)
     }
 
-    /// Records a result for calls that are not run.
-    fn skip(&mut self, unstarted: impl Iterator<Item = ToolCallRequest>) -> Result<(), Error> {
-        for ticket in unstarted {
-            let result = ToolResult::error(&ticket.call, SKIPPED_RESULT);
-            self.cx.queue.emit(EventKind::ToolFinished {
+    /// Records an error result for calls that are not run.
+    fn skip_calls(
+        &mut self,
+        unstarted: impl Iterator<Item = ToolCallRequest>,
+    ) -> Result<(), Error> {
+        for request in unstarted {
+            let result = ToolResult::error(&request.call, SKIPPED_RESULT);
+            self.cx.events.emit(EventKind::ToolFinished {
                 result: Box::new(result.clone()),
                 duration: Duration::ZERO,
             });
             let result = Box::new(result);
-            self.feed(JournalEntry::ToolFinished {
+            self.apply_entry(JournalEntry::ToolFinished {
                 result,
                 invalid_arguments: false,
                 at: self.now(),
@@ -63,50 +66,54 @@ impl Driver {
     }
 
     /// Groups calls that may run concurrently. An exclusive call forms its own batch.
-    fn batches(&self, tickets: Vec<ToolCallRequest>) -> Vec<Vec<ToolCallRequest>> {
+    fn split_batches(&self, requests: Vec<ToolCallRequest>) -> Vec<Vec<ToolCallRequest>> {
         let mut batches: Vec<Vec<ToolCallRequest>> = Vec::new();
         let mut open = false;
-        let one_by_one = self.cx.core.parallel_tools == 1;
-        for ticket in tickets {
+        let one_by_one = self.cx.definition.parallel_tools == 1;
+        for request in requests {
             let alone = one_by_one
-                || self.toolbox.find(&ticket.call.name).is_some_and(|tool| tool.spec().exclusive);
+                || self
+                    .offered_tools
+                    .find(&request.call.name)
+                    .is_some_and(|tool| tool.spec().exclusive);
             match batches.last_mut() {
-                Some(batch) if open && !alone => batch.push(ticket),
-                _ => batches.push(vec![ticket]),
+                Some(batch) if open && !alone => batch.push(request),
+                _ => batches.push(vec![request]),
             }
             open = !alone;
         }
         batches
     }
 
-    /// Runs one batch. Dropping the future stops the tools.
+    /// Runs the calls of one batch concurrently and applies their results. Dropping the future stops the tools.
     async fn call_batch(&mut self, mut batch: Vec<ToolCallRequest>) -> Result<(), Error> {
         // A single call is the common case and needs no concurrent stream.
         if batch.len() == 1
             && let Some(only) = batch.pop()
         {
-            let outcome = self.cx.call(&self.toolbox, only).await;
-            return self.take(outcome);
+            let outcome = self.cx.call(&self.offered_tools, only).await;
+            return self.apply_outcome(outcome);
         }
-        let (cx, toolbox) = (Arc::clone(&self.cx), self.toolbox.clone());
+        let (cx, offered_tools) = (Arc::clone(&self.cx), self.offered_tools.clone());
         // Boxed, because the future of a call is large and is moved three times before it runs.
         let calls: Vec<_> =
-            batch.into_iter().map(|ticket| cx.call(&toolbox, ticket).boxed()).collect();
-        let mut running = stream::iter(calls).buffer_unordered(cx.core.parallel_tools);
+            batch.into_iter().map(|request| cx.call(&offered_tools, request).boxed()).collect();
+        let mut running = stream::iter(calls).buffer_unordered(cx.definition.parallel_tools);
         while let Some(outcome) = running.next().await {
-            self.take(outcome)?;
+            self.apply_outcome(outcome)?;
         }
         Ok(())
     }
 
-    fn take(&mut self, outcome: ToolCallOutcome) -> Result<(), Error> {
+    /// Applies the outcome of one call to the run. Returns an error if the outcome ends the run.
+    fn apply_outcome(&mut self, outcome: ToolCallOutcome) -> Result<(), Error> {
         let ToolCallOutcome { effective, fault, end } = outcome;
         self.record_state()?;
         self.count_children()?;
         match end {
             CallEnd::Result(result) => {
                 let result = Box::new(result);
-                self.feed(JournalEntry::ToolFinished {
+                self.apply_entry(JournalEntry::ToolFinished {
                     result,
                     invalid_arguments: fault,
                     at: self.now(),
@@ -114,7 +121,10 @@ impl Driver {
             }
             CallEnd::NeedsApproval(request) => {
                 let (effective, request) = (Box::new(effective), Box::new(request));
-                self.feed(JournalEntry::ApprovalNeeded { prepared_call: effective, request })?;
+                self.apply_entry(JournalEntry::ApprovalNeeded {
+                    prepared_call: effective,
+                    request,
+                })?;
             }
             CallEnd::Stopped(error) => return Err(error.into()),
             CallEnd::Fatal(error) => {

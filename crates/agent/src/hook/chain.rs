@@ -25,7 +25,7 @@ impl HookChain {
         Self { hooks, cx, env }
     }
 
-    /// The run context that the hooks receive.
+    /// Returns the run context that the hooks receive.
     pub(crate) fn context(&self) -> &RunContext {
         &self.cx
     }
@@ -250,7 +250,7 @@ impl HookChain {
         .await;
     }
 
-    /// All hooks, for child runs.
+    /// Returns all hooks, for child runs.
     pub(crate) fn all(&self) -> &[Arc<dyn Hook>] {
         &self.hooks
     }

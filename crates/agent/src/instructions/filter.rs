@@ -1,4 +1,4 @@
-//! Filters and functions in addition to those of minijinja, for prompts written for other template languages.
+//! Filters and functions in addition to the functions of minijinja, for prompts written for other template languages.
 
 use minijinja::value::{Rest, ValueKind};
 use minijinja::{Environment, Error, ErrorKind, Value};

@@ -81,7 +81,7 @@ impl Template {
         self
     }
 
-    /// The source text.
+    /// Returns the source text.
     pub fn source(&self) -> &str {
         &self.source
     }

@@ -13,6 +13,7 @@ const LIMIT_NOTICE: &str = "The limit for this task is reached. Give your best f
 const LIMIT_RESULT: &str = "This call was not run: the limit for this task is reached.";
 
 impl Run {
+    /// Applies the configured action at a limit of tool rounds or calls.
     pub(super) fn on_round_limit(
         &mut self,
         reached: LimitReached,
@@ -29,6 +30,7 @@ impl Run {
         }
     }
 
+    /// Ends the run at a limit. The calls stay pending.
     pub(super) fn stop_with_pending(
         &mut self,
         reached: LimitReached,
@@ -41,6 +43,7 @@ impl Run {
         self.end(StopReason::Limit, Some(reached), calls, now);
     }
 
+    /// Rejects the calls, and asks the model for a final response without tools.
     fn request_final_answer(
         &mut self,
         reached: LimitReached,

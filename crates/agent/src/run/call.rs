@@ -15,7 +15,7 @@ pub struct ApprovalAnswer {
 }
 
 impl ApprovalAnswer {
-    /// True if the decision is about running the call. False for a request of the running tool and for a wait.
+    /// Returns true if the decision is about running the call. False for a request of the running tool and for a wait.
     pub(crate) fn is_about_call(&self) -> bool {
         let ApprovalRequest { kind, hint, payload, .. } = &self.request;
         *kind == ApprovalRequestKind::Call && hint.is_none() && payload.is_none()
@@ -28,6 +28,7 @@ impl ApprovalAnswer {
 pub(super) struct SeenCallIds(Option<HashSet<String>>);
 
 impl SeenCallIds {
+    /// Removes and returns the ids. `None` before the first use.
     pub(super) fn take(&mut self) -> Option<HashSet<String>> {
         self.0.take()
     }
@@ -72,12 +73,12 @@ impl CallState {
         }
     }
 
-    /// True if the call waits for a decision.
+    /// Returns true if the call waits for a decision.
     pub(super) fn awaits_approval(&self) -> bool {
         self.result.is_none() && self.pending_approval.is_some()
     }
 
-    /// True if the call can run now.
+    /// Returns true if the call can run now.
     pub(super) fn can_run(&self) -> bool {
         self.result.is_none() && !self.awaits_approval()
     }

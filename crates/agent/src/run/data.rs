@@ -256,6 +256,7 @@ impl Run {
         pieces
     }
 
+    /// Returns the context after the edits. Returns an error if an edit keeps messages that do not exist.
     pub(super) fn apply_edits(
         &self,
         pieces: Vec<ContextEdit>,

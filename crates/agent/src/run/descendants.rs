@@ -16,12 +16,12 @@ impl Run {
         self.child_usage.insert(child, used);
     }
 
-    /// True if the usage of this child is already included.
+    /// Returns true if the usage of this child is already included.
     pub fn includes_child(&self, child: RunId) -> bool {
         self.child_usage.contains_key(&child)
     }
 
-    /// The usage of each agent, this run's agent first. Empty if there are no child runs.
+    /// Returns the usage of each agent, this run's agent first. Empty if there are no child runs.
     pub(super) fn usage_by_agent(&self) -> Vec<AgentUsage> {
         if self.child_usage.is_empty() {
             return Vec::new();
@@ -39,7 +39,7 @@ impl Run {
         std::iter::once(own.into_agent_usage(&self.agent)).chain(children).collect()
     }
 
-    /// The usage of each agent of this run, as its parent counts it. Never empty.
+    /// Returns the usage of each agent of this run, as its parent counts it. Never empty.
     pub fn agent_usage(&self) -> Vec<AgentUsage> {
         let all = self.usage_by_agent();
         if all.is_empty() { vec![self.totals().into_agent_usage(&self.agent)] } else { all }

@@ -29,6 +29,7 @@ pub enum TransitionError {
 }
 
 impl Run {
+    /// Adds an error result for each call.
     pub(super) fn reject_calls(&mut self, calls: &[ToolCall], text: &str, now: Timestamp) {
         if !calls.is_empty() {
             self.push_results(
@@ -38,11 +39,12 @@ impl Run {
         }
     }
 
+    /// Adds a message with tool results.
     pub(super) fn push_results(&mut self, results: Vec<ToolResult>, now: Timestamp) {
         self.push(Arc::new(Message::results(results).at(now)));
     }
 
-    /// Adds a user message to an active run. A run that ended normally continues.
+    /// Adds a user message to an active run: now, or after the tool results. A run that ended normally continues.
     pub(super) fn add_user_message(&mut self, message: Arc<Message>) {
         match &self.phase {
             Phase::Tools { .. } => self.queued_messages.push(message),
@@ -83,12 +85,12 @@ impl Run {
         self.suspended_at = Some(now);
     }
 
-    /// True if the run is suspended, or has its decisions but is not resumed yet.
+    /// Returns true if the run is suspended, or has its decisions but is not resumed yet.
     pub fn is_suspended(&self) -> bool {
         self.suspended_at.is_some()
     }
 
-    /// Resumes the run.
+    /// Resumes a suspended run. The time of the suspension does not count towards its time limit.
     pub(super) fn mark_resumed(&mut self, now: Timestamp) {
         if let Some(since) = self.suspended_at.take() {
             let away = now.as_millis().saturating_sub(since.as_millis()).max(0);
@@ -96,7 +98,7 @@ impl Run {
         }
     }
 
-    /// The ids of the calls that have no result yet.
+    /// Returns the ids of the calls that have no result yet.
     pub fn unfinished_calls(&self) -> HashSet<String> {
         match &self.phase {
             Phase::Tools { calls } => calls
@@ -108,7 +110,7 @@ impl Run {
         }
     }
 
-    /// The results of calls that did not run. `since` is the number of new messages before them.
+    /// Returns the results of calls that did not run. `since` is the number of new messages before them.
     pub fn skipped_results_since(&self, since: usize) -> Vec<ToolResult> {
         let pushed = self.new_messages.get(since..).unwrap_or_default();
         let pushed = pushed.iter().flat_map(|message| message.tool_results());
@@ -120,12 +122,12 @@ impl Run {
         pushed.filter(|result| !result.pending).chain(waiting).cloned().collect()
     }
 
-    /// Number of user messages that no model call has seen yet.
+    /// Returns the number of user messages that no model call has seen yet.
     pub fn queued_message_count(&self) -> usize {
         self.queued_messages.len()
     }
 
-    /// Stops the run. Unfinished calls get an error result; a partial response is kept.
+    /// Stops the run and keeps a partial response. Calls without a result get an error result.
     pub(super) fn stop(
         &mut self,
         partial: Option<ModelResponse>,

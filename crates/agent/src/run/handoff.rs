@@ -37,18 +37,18 @@ pub struct HandoffApplied {
 }
 
 impl Run {
-    /// The targets of all handoffs so far, in order. The last one is the active agent.
+    /// Returns the targets of all handoffs so far, in order. The last one is the active agent.
     pub fn handoffs(&self) -> &[Arc<str>] {
         &self.handoffs
     }
 
-    /// True if another handoff is allowed.
+    /// Returns true if another handoff is allowed.
     pub fn can_handoff(&self) -> bool {
         self.handoffs.len() < self.config.max_handoffs as usize
     }
 
-    /// Returns the target and the reason of the first successful handoff call of a round. Further handoff calls have
-    /// no effect.
+    /// Returns the target and the reason of the first successful handoff call of a round. `None` if there is none.
+    /// Further handoff calls have no effect.
     pub(super) fn find_transfer(
         &self,
         calls: &[ToolCall],
@@ -64,7 +64,7 @@ impl Run {
         })
     }
 
-    /// The target and the reason of the requested handoff.
+    /// Returns the target and the reason of the requested handoff. `None` if none is requested.
     pub(super) fn requested_handoff(&self) -> Option<(Arc<str>, Option<String>)> {
         match &self.phase {
             Phase::Handoff { to, reason } => Some((Arc::clone(to), reason.clone())),
@@ -72,13 +72,13 @@ impl Run {
         }
     }
 
-    /// Applies a handoff.
+    /// Applies a completed handoff: the target becomes the active agent. Returns an error if no handoff is requested.
     pub(super) fn apply_handoff(&mut self, handed: HandoffApplied) -> Result<(), TransitionError> {
         let Some((to, _)) = self.requested_handoff() else {
             return Err(TransitionError::Phase("a handoff"));
         };
         let HandoffApplied {
-            handoff_targets: transfers,
+            handoff_targets,
             output,
             messages,
             usage,
@@ -93,7 +93,7 @@ impl Run {
             self.replace_context(messages);
         }
         self.add_compaction_usage(usage, cost, unmetered_calls);
-        self.handoff_targets = transfers;
+        self.handoff_targets = handoff_targets;
         if let Some(output) = output {
             self.config.output = output;
         }
@@ -104,7 +104,7 @@ impl Run {
         Ok(())
     }
 
-    /// The name of the active agent.
+    /// Returns the name of the active agent.
     pub(super) fn active_agent(&self) -> &str {
         match self.handoffs.last() {
             Some(to) => to,
@@ -112,7 +112,7 @@ impl Run {
         }
     }
 
-    /// The requested handoff, if any.
+    /// Returns the requested handoff. `None` if none is requested.
     pub fn handoff(&self) -> Option<AgentHandoff> {
         let (to, reason) = self.requested_handoff()?;
         Some(AgentHandoff { from: self.active_agent().to_owned(), to: to.to_string(), reason })

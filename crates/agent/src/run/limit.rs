@@ -59,7 +59,7 @@ pub enum LimitDecision {
 }
 
 impl Run {
-    /// Returns the first limit on tokens, cost or time that is reached.
+    /// Returns the first limit on tokens, cost or time that is reached. `None` if none is.
     pub(super) fn exceeded_limit(&self, now: Timestamp) -> Option<LimitReached> {
         let limits = &self.config.limits;
         let since = self.totals().saturating_sub(&self.totals_before());
@@ -77,7 +77,7 @@ impl Run {
         self.totals().exceeded(&Limits::unlimited().total_tokens(allowed))
     }
 
-    /// Usage of the run and its children so far.
+    /// Returns the usage of the run and its children so far.
     pub(crate) fn totals(&self) -> UsageTotals {
         let Self { turns, usage, cost, unpriced_calls, usage_unknown, .. } = *self;
         UsageTotals { turns, usage, cost, unpriced_calls, usage_unknown }
@@ -112,18 +112,19 @@ impl Run {
         self.unpriced_calls += unmetered;
     }
 
-    /// The time limit as reached, for a driver whose own clock detected it.
+    /// Returns the time limit as reached, for a driver whose own clock detected it. `None` if the run has no time
+    /// limit.
     pub(super) fn wall_limit(&self) -> Option<LimitReached> {
         let wall = self.config.limits.wall?;
         Some(limit_reached(LimitKind::Wall, &Seconds(wall), &Seconds(wall)))
     }
 
-    /// The limit that permits only one more model call, once it is reached.
+    /// Returns the limit at which the model was asked for a final response. `None` if it was not asked.
     pub fn final_answer_limit(&self) -> Option<LimitReached> {
         self.final_answer_limit.clone()
     }
 
-    /// The limit that a round of `calls` more tool calls would exceed.
+    /// Returns the limit that a round of `calls` more tool calls would exceed. `None` if it exceeds none.
     pub(super) fn exceeded_by_calls(&self, calls: usize) -> Option<LimitReached> {
         let (limits, base) = (&self.config.limits, &self.baseline);
         let rounds = self.tool_rounds - base.tool_rounds;

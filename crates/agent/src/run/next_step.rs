@@ -63,13 +63,14 @@ impl ToolCallRequest {
         EffectKey::new(run_id, u64::from(self.turn), self.index as u64)
     }
 
-    /// The decision whether the call may run, if it was requested before the call.
+    /// Returns the decision whether the call may run. `None` if none was requested before the call.
     pub fn decision(&self) -> Option<&ApprovalDecision> {
         decision_for(&self.answers, None, None)
     }
 }
 
-/// The decision of the request with this hint and payload. A request with a hint comes from the running tool.
+/// Returns the decision of the request with this hint and payload. `None` if there is none. A request with a hint comes
+/// from the running tool.
 pub(crate) fn decision_for<'a>(
     answers: &'a [ApprovalAnswer],
     hint: Option<&str>,
@@ -81,7 +82,7 @@ pub(crate) fn decision_for<'a>(
     answers.iter().find(same).map(|answer| &answer.decision)
 }
 
-/// True if a call has waited for these runs and the wait has ended.
+/// Returns true if a call has waited for these runs and the wait has ended.
 pub(crate) fn has_waited(answers: &[ApprovalAnswer], wait: &Value) -> bool {
     answers.iter().any(|ApprovalAnswer { request, .. }| {
         request.kind == ApprovalRequestKind::Runs && request.payload.as_ref() == Some(wait)
@@ -129,7 +130,8 @@ impl Run {
         }
     }
 
-    /// Ends the run at a limit on tokens, cost or time, because no further request may start.
+    /// Ends the run at a limit on tokens, cost or time, because no further request may start. Asks the program instead
+    /// if it decides about limits.
     fn on_hard_limit(&mut self, reached: LimitReached, last_word: bool, now: Timestamp) {
         if self.config.on_limit == LimitAction::Ask && !last_word {
             self.phase = Phase::AtLimit {
@@ -140,6 +142,7 @@ impl Run {
         self.end(StopReason::Limit, Some(reached), Vec::new(), now);
     }
 
+    /// Ends the run.
     pub(super) fn end(
         &mut self,
         stop: StopReason,

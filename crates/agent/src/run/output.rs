@@ -64,7 +64,7 @@ impl Run {
         Ok(true)
     }
 
-    /// Number of further invalid outputs that are returned to the model.
+    /// Returns the number of further invalid outputs that are returned to the model.
     pub fn output_retries_left(&self) -> u32 {
         self.config.output_retries.saturating_sub(self.output_faults)
     }

@@ -59,7 +59,7 @@ impl Run {
         Ok(message)
     }
 
-    /// True for the call that carries the typed output.
+    /// Returns true for the call that carries the typed output.
     pub(super) fn is_output_call(&self, call: &ToolCall) -> bool {
         matches!(&self.config.output, OutputMode::Tool(name) if *name == call.name)
     }
@@ -80,7 +80,8 @@ impl Run {
         self.call_ids = SeenCallIds::from(known);
     }
 
-    /// Compaction may have removed this run's messages from the context, so both lists are searched.
+    /// Returns the ids of all calls. Compaction may have removed this run's messages from the context, so both lists
+    /// are searched.
     fn collect_call_ids(&self) -> HashSet<String> {
         let messages = self.context.iter().chain(&self.new_messages);
         messages.flat_map(|message| message.tool_calls()).map(|call| call.id.clone()).collect()
@@ -97,6 +98,7 @@ impl Run {
         id
     }
 
+    /// Ends a turn without tool calls: ends the run, or checks the output.
     fn on_text(
         &mut self,
         message: &Arc<Message>,
@@ -120,6 +122,7 @@ impl Run {
         };
     }
 
+    /// Starts the tool calls of a turn, or takes the call of the output tool as the output.
     fn on_tool_calls(
         &mut self,
         message: &Arc<Message>,
@@ -145,6 +148,7 @@ impl Run {
         }
     }
 
+    /// Starts a round of tool calls. A call whose arguments were cut off gets an error result.
     pub(super) fn begin_round(&mut self, calls: Vec<ToolCall>, stop: StopReason, now: Timestamp) {
         let mut calls: Vec<CallState> = calls.into_iter().map(CallState::new).collect();
         let cut =

@@ -1,4 +1,4 @@
-//! The start of a run, with a new message or with results of pending calls.
+//! The start of a run: with a new message, with results of pending calls, or from the conversation as it is.
 
 use std::sync::Arc;
 
@@ -36,22 +36,16 @@ pub enum ContinueError {
 }
 
 impl Run {
-    /// Starts a run. `history` is the conversation so far: valid, oldest first, without instructions.
+    /// Creates a run and applies its input to the conversation. Performs no I/O. `history` is the conversation so far:
+    /// valid, oldest first, without instructions. Returns an error if the conversation and the input do not fit.
     pub fn start(
         id: RunId,
         started: RunStarted,
         history: Vec<Arc<Message>>,
     ) -> Result<Self, ContinueError> {
-        let RunStarted {
-            agent,
-            config,
-            context_matches_session: mirrors_session,
-            state,
-            input,
-            at,
-            shared: _,
-        } = started;
-        let transfers = config.handoff_targets.clone();
+        let RunStarted { agent, config, context_matches_session, state, input, at, shared: _ } =
+            started;
+        let handoff_targets = config.handoff_targets.clone();
         let mut run = Self {
             version: RUN_VERSION,
             id,
@@ -61,7 +55,7 @@ impl Run {
             context: history,
             new_messages: Vec::new(),
             unsaved: SessionChange::default(),
-            context_matches_session: mirrors_session,
+            context_matches_session,
             suspended_at: None,
             usage_unknown: false,
             phase: Phase::Model { without_tools: false },
@@ -81,7 +75,7 @@ impl Run {
             final_answer_limit: None,
             child_usage: Default::default(),
             handoffs: Vec::new(),
-            handoff_targets: transfers,
+            handoff_targets,
         };
         match input {
             RunInput::Message { message } => {
@@ -94,6 +88,7 @@ impl Run {
         Ok(run)
     }
 
+    /// Returns an error if the last message does not need a response of the model.
     fn check_awaits_model(&self) -> Result<(), ContinueError> {
         let waits = self.context.last().is_some_and(|last| match last.role {
             Role::User | Role::Summary => true,
@@ -103,7 +98,8 @@ impl Run {
         if waits { Ok(()) } else { Err(ContinueError::NothingToAnswer) }
     }
 
-    /// Adds the results of pending calls to the conversation.
+    /// Adds the results of pending calls to the conversation. Returns an error unless there is exactly one for each
+    /// pending call.
     fn add_results(
         &mut self,
         results: Vec<ToolResult>,
@@ -125,12 +121,13 @@ impl Run {
         Ok(())
     }
 
-    /// True if this version of the program can execute the stored run.
+    /// Returns true if this version of the program can execute the stored run.
     pub fn is_current_version(&self) -> bool {
         self.version == RUN_VERSION
     }
 
-    /// The ids of the pending calls, and whether a placeholder message holds their results.
+    /// Returns the ids of the pending calls. The flag is true if the last message holds placeholder results. Returns an
+    /// error if no call is pending.
     fn pending_calls(&self) -> Result<(Vec<String>, bool), ContinueError> {
         let last = self.context.last().ok_or(ContinueError::NothingPending)?;
         let ids: Vec<String> = match last.role {
@@ -146,7 +143,8 @@ impl Run {
         Ok((ids, last.role == Role::Tool))
     }
 
-    /// Marks pending calls as not run, because a new message arrived instead of their results.
+    /// Replaces the placeholder results of pending calls by an error, because a new message arrived instead of their
+    /// results. Does nothing if no call is pending.
     fn resolve_pending_results(&mut self) {
         let Some(last) = self.context.last() else {
             return;
@@ -173,7 +171,7 @@ impl Run {
     }
 }
 
-/// Sorts the results in call order. Each call needs exactly one.
+/// Sorts the results in the order of the calls. Returns an error unless each call has exactly one result.
 fn match_results(
     calls: &[String],
     results: Vec<ToolResult>,
@@ -184,7 +182,7 @@ fn match_results(
     let mut slots: Vec<Option<ToolResult>> = vec![None; calls.len()];
     for mut result in results {
         let place = calls.iter().position(|id| *id == result.call_id).ok_or_else(|| {
-            ContinueError::UnknownCall { id: result.call_id.clone(), pending: quoted(calls) }
+            ContinueError::UnknownCall { id: result.call_id.clone(), pending: quote_ids(calls) }
         })?;
         if slots[place].is_some() {
             return Err(ContinueError::Duplicate(result.call_id));
@@ -199,12 +197,13 @@ fn match_results(
         .map(|(id, _)| id.clone())
         .collect();
     if !missing.is_empty() {
-        return Err(ContinueError::Missing(quoted(&missing)));
+        return Err(ContinueError::Missing(quote_ids(&missing)));
     }
     Ok(slots.into_iter().flatten().collect())
 }
 
-fn quoted(ids: &[String]) -> String {
+/// Returns the ids in backticks, separated by commas.
+fn quote_ids(ids: &[String]) -> String {
     let quoted: Vec<String> = ids.iter().map(|id| format!("`{id}`")).collect();
     quoted.join(", ")
 }

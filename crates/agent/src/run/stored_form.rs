@@ -84,7 +84,7 @@ fn every_journal_entry_is_stored_as_it_was() {
     entries.as_array().unwrap().iter().cloned().for_each(check::<JournalEntry>);
 }
 
-/// A stored run in this phase.
+/// Returns a stored run in this phase.
 fn run(phase: Value) -> Value {
     let env = Env::simulated(1);
     let (id, child): (provost_core::RunId, provost_core::RunId) = (env.id(), env.id());

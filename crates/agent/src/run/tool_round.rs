@@ -17,7 +17,8 @@ impl Run {
         Ok(())
     }
 
-    /// Sets the result of a call. The turn ends when all calls have one.
+    /// Sets the result of a call. The round ends when all calls have one. Returns an error if the call has no open
+    /// result.
     pub(super) fn set_result(
         &mut self,
         result: ToolResult,
@@ -63,7 +64,7 @@ impl Run {
         Ok(())
     }
 
-    /// The pending approvals.
+    /// Returns the pending approvals.
     pub fn pending_approvals(&self) -> Vec<&ApprovalRequest> {
         match &self.phase {
             Phase::Tools { calls } => calls
@@ -75,6 +76,7 @@ impl Run {
         }
     }
 
+    /// Returns a call of this round that has no result. Returns an error if there is none.
     fn call_mut(&mut self, call_id: &str) -> Result<&mut CallState, TransitionError> {
         let Phase::Tools { calls } = &mut self.phase else {
             return Err(TransitionError::UnknownCall(call_id.to_owned()));

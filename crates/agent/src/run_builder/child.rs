@@ -26,8 +26,8 @@ pub(crate) struct InheritedContext {
     /// False skips the hooks of the child's agent.
     pub(crate) own_hooks: bool,
     /// Receives approval decisions from the reader of the events.
-    pub(crate) asks: Arc<RunControl>,
-    pub(crate) queue: Arc<EventBuffer>,
+    pub(crate) approval_control: Arc<RunControl>,
+    pub(crate) events: Arc<EventBuffer>,
     /// The tool call that started the child.
     pub(crate) call_id: Arc<str>,
     /// The guard of the parent run.
@@ -45,8 +45,8 @@ impl InheritedContext {
         Self {
             hooks: inherited,
             own_hooks: hooks != HookInheritance::None,
-            asks: Arc::clone(parent.asks()),
-            queue: Arc::clone(&parent.queue),
+            approval_control: Arc::clone(parent.approval_control()),
+            events: Arc::clone(&parent.events),
             call_id: call_id.into(),
             guard: parent.shared_guard.clone(),
             origin: parent.origin().clone(),
@@ -70,18 +70,18 @@ pub(crate) struct ChildRunOptions {
 }
 
 impl RunBuilder {
-    /// Prepares a child run.
+    /// Creates a child run with the settings of its parent.
     pub(crate) fn for_child(
         parent: &DriverContext,
-        core: Arc<AgentDefinition>,
+        definition: Arc<AgentDefinition>,
         source: RunSource,
         options: ChildRunOptions,
     ) -> Self {
         let ChildRunOptions { inherited, run, cancel, task_id, max_turns, may_suspend, .. } =
             options;
-        let agent = Agent { core, decode: |text| Ok(text.to_owned()) };
-        let own = agent.core.on_approval.clone();
-        let mut limits = agent.core.limits.clone();
+        let agent = Agent { definition, decode: |text| Ok(text.to_owned()) };
+        let own = agent.definition.on_approval.clone();
+        let mut limits = agent.definition.limits.clone();
         limits.turns = lower_limit(max_turns, limits.turns);
         let options = RunOptions {
             deps: parent.deps.clone(),
@@ -95,7 +95,7 @@ impl RunBuilder {
             inherited: Some(inherited),
             task_id: task_id.map(Into::into),
             membership: options.membership,
-            shared: parent.shared_options().for_child(),
+            shared: parent.shared_state_options().for_child(),
             parent: Some(options.parent),
             cancel: Some(cancel),
             ..RunOptions::default()
@@ -103,7 +103,7 @@ impl RunBuilder {
         Self { agent, source, options }
     }
 
-    /// The usage budget of the child run, updated while it runs.
+    /// Returns the usage budget of the child run, updated while it runs.
     pub(crate) fn budget(&self) -> Arc<UsageBudget> {
         self.options
             .budget
@@ -111,9 +111,9 @@ impl RunBuilder {
             .unwrap_or_else(|| Arc::new(UsageBudget::new(Limits::default(), None)))
     }
 
-    /// Path of the agent: the names of its ancestors and its own name.
+    /// Returns the path of the agent: the names of its ancestors and its own name.
     pub(crate) fn path(&self) -> Arc<str> {
-        self.options.path(&self.agent.core.name)
+        self.options.path(&self.agent.definition.name)
     }
 
     /// Drives a child run to its end. Its events go to the reader of the parent run.

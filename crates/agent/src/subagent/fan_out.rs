@@ -14,7 +14,7 @@ use super::{
 };
 use crate::agent::reference::AgentRef;
 use crate::error::BuildError;
-use crate::subagent::host;
+use crate::subagent::spawner_of;
 use crate::subagent::tool::CHILD_CALL_TIMEOUT;
 
 /// Default maximum of tasks per call.
@@ -71,7 +71,7 @@ impl FanOut {
         self
     }
 
-    /// Builds the tool.
+    /// Creates the tool. Returns an error if it allows no task or its name is invalid.
     pub(crate) fn tool(&self) -> Result<Arc<dyn Tool>, BuildError> {
         if self.max_items == 0 {
             let problem =
@@ -81,6 +81,7 @@ impl FanOut {
         super::erase_tool(self.build())
     }
 
+    /// Creates the tool without checking the number of tasks.
     fn build(&self) -> Result<FnTool, ToolSpecError> {
         let fan_out = Arc::new(self.clone());
         let run = move |cx: ToolContext, args: FanOutArgs| {
@@ -91,6 +92,8 @@ impl FanOut {
         Ok(tool.with_spec(|spec| spec.effect(EffectClass::Idempotent).timeout(CHILD_CALL_TIMEOUT)))
     }
 
+    /// Runs the agent on all tasks, and returns the report. Returns an error for the model if a task is empty or there
+    /// are too many.
     async fn run(&self, cx: &ToolContext, tasks: Vec<String>) -> Result<ToolOutput, ToolError> {
         if tasks.is_empty() {
             return Err(ToolError::retry("`tasks` is empty: pass at least one task"));
@@ -104,7 +107,7 @@ impl FanOut {
         if let Some(empty) = tasks.iter().position(|task| task.trim().is_empty()) {
             return Err(ToolError::Retry(format!("task {} is empty", empty + 1)));
         }
-        let host = host(cx)?;
+        let host = spawner_of(cx)?;
         let (tool, agent) = (self.name.clone(), self.agent.name().to_string());
         let path: AgentPath = [AgentPathSegment::FanOut { tool, agent }].into();
         let request = |(index, task): (usize, &String)| SpawnRequest {
@@ -119,7 +122,7 @@ impl FanOut {
         let started = host.start(cx, requests, self.concurrency).await?;
         let runs = started.iter().map(|child| child.run).collect();
         let reports = host.wait(cx, runs, WaitOptions::default()).await?;
-        Ok(ToolOutput::text(report::bounded(&tasks, &reports)?))
+        Ok(ToolOutput::text(report::report_text(&tasks, &reports)?))
     }
 }
 

@@ -33,7 +33,7 @@ use crate::watched::Watched;
 /// Maximum time that the end of a run waits for cancelled children.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Starts the children of one run and waits for them. Clones share the children.
+/// Starts the children of one run in this process and waits for them. Clones share the children.
 #[derive(Clone, Default)]
 pub(crate) struct LocalSpawner {
     /// Weak, because a detached child may outlive the run. A handoff replaces it.
@@ -41,7 +41,7 @@ pub(crate) struct LocalSpawner {
     table: Arc<Watched<ChildTable>>,
 }
 
-/// The call that starts children.
+/// The call that starts children, with its parent and its slots.
 struct SpawningCall<'a> {
     cx: &'a ToolContext,
     parent: Arc<DriverContext>,
@@ -55,6 +55,7 @@ impl LocalSpawner {
         *self.parent.lock() = parent;
     }
 
+    /// Returns the context of the active agent. Returns an error if the run has ended.
     fn parent(&self) -> Result<Arc<DriverContext>, ToolError> {
         self.parent.lock().upgrade().ok_or_else(|| ToolError::failed("the run has ended"))
     }
@@ -63,7 +64,8 @@ impl LocalSpawner {
         self.table.lock()
     }
 
-    /// Cancels the children that end with the run, and waits until they have ended.
+    /// Cancels the children that end with the run, and waits until they have ended. After a timeout, logs a warning and
+    /// abandons them.
     pub(crate) async fn close(&self) {
         self.table().cancel_bound();
         let ended = self.table.wait(|table| table.bound_are_settled().then_some(()));
@@ -73,9 +75,9 @@ impl LocalSpawner {
         }
     }
 
-    /// Takes the usage of the children that ended since the last call.
-    pub(crate) fn take_used(&self) -> Vec<(RunId, Vec<AgentUsage>)> {
-        self.table().take_used()
+    /// Removes and returns the usage of the children that ended since the last call.
+    pub(crate) fn take_usage(&self) -> Vec<(RunId, Vec<AgentUsage>)> {
+        self.table().take_usage()
     }
 
     /// Starts the children that this call has not started before.
@@ -92,6 +94,7 @@ impl LocalSpawner {
         requests.into_iter().map(spawn).collect()
     }
 
+    /// Starts a child, unless this call has started it before. A stored child that had ended is not run again.
     fn spawn(
         &self,
         call: &SpawningCall<'_>,
@@ -99,7 +102,7 @@ impl LocalSpawner {
         saved: Option<SuspendedChild>,
     ) -> Result<SpawnedChild, ToolError> {
         let key = ChildKey { effect: call.cx.effect_key().clone(), index: request.index };
-        if let Some(known) = self.table().of_call(&key) {
+        if let Some(known) = self.table().find_by_key(&key) {
             return Ok(known.started());
         }
         let suspended = match saved {
@@ -124,7 +127,7 @@ impl LocalSpawner {
             let mut table = self.table();
             let is_member = request.member().is_some();
             let task_id = table.next_task_id(request.lifetime, is_member);
-            let agent = Arc::clone(&template.core.name);
+            let agent = Arc::clone(&template.definition.name);
             let started = SpawnedChild { run, task_id, agent };
             table.insert(ChildRecord::running(key, request.lifetime, cancel.clone(), started))
         };
@@ -135,6 +138,7 @@ impl LocalSpawner {
         Ok(started)
     }
 
+    /// Runs a child in its own task as soon as a slot is free, and records its outcome.
     fn run_in_task(&self, slots: Arc<Semaphore>, job: ChildJob) {
         let spawner = self.clone();
         let task = async move {
@@ -147,6 +151,7 @@ impl LocalSpawner {
         tokio::spawn(Box::pin(task.in_current_span()));
     }
 
+    /// Waits until the children are settled or the timeout passes, requests their approvals, and returns their reports.
     async fn wait_for(
         &self,
         cx: &ToolContext,

@@ -50,7 +50,7 @@ pub enum AgentPathSegment {
 }
 
 impl AgentPathSegment {
-    /// Name of the agent at the end of this step.
+    /// Returns the name of the agent at the end of this step.
     pub fn agent(&self) -> &str {
         match self {
             Self::Subagent { agent, .. } | Self::FanOut { agent, .. } | Self::Handoff { agent } => {
@@ -65,7 +65,7 @@ impl AgentPathSegment {
 pub type AgentPath = Arc<[AgentPathSegment]>;
 
 impl SpawnRequest {
-    /// The child's name in the team of the parent run. `None` if the child is not a member.
+    /// Returns the child's name in the team of the parent run. `None` if the child is not a member.
     pub fn member(&self) -> Option<&str> {
         match self.path.last() {
             Some(AgentPathSegment::Member { name, .. }) => Some(name),
@@ -74,7 +74,7 @@ impl SpawnRequest {
     }
 }
 
-/// The other agents that an agent's definition names.
+/// The other agents that an agent's definition names: subagents, fan-outs, handoffs and its team.
 #[derive(Clone, Default)]
 pub(crate) struct Collaborators {
     pub(crate) subagents: Vec<Subagent>,
@@ -89,11 +89,12 @@ pub(crate) struct Collaborators {
 }
 
 impl Collaborators {
-    /// True if runs of this agent may start child runs.
+    /// Returns true if runs of this agent may start child runs.
     pub(crate) fn has_children(&self) -> bool {
         !self.subagents.is_empty() || !self.fan_outs.is_empty() || self.team.is_some()
     }
 
+    /// Returns the handoff to this agent. `None` if there is none.
     pub(crate) fn handoff(&self, to: &str) -> Option<&Handoff> {
         self.handoffs.iter().find(|handoff| &**handoff.agent.name() == to)
     }
@@ -101,7 +102,7 @@ impl Collaborators {
 
 /// A definition at a path, and the hooks that observe it there.
 pub(crate) struct ResolvedAgent {
-    pub(crate) core: Arc<AgentDefinition>,
+    pub(crate) definition: Arc<AgentDefinition>,
     pub(crate) hooks: HookInheritance,
 }
 
@@ -111,40 +112,42 @@ impl AgentDefinition {
         Self { origin: Some(Arc::clone(origin)), ..self.clone() }
     }
 
-    /// Resolves the definition at a path below this one. An error names the missing agent, tool or template.
+    /// Returns the definition at a path below this one. The error names the missing agent, tool or template.
     pub(crate) fn resolve(
         self: &Arc<Self>,
         path: &[AgentPathSegment],
     ) -> Result<ResolvedAgent, String> {
-        let mut agent = ResolvedAgent { core: Arc::clone(self), hooks: HookInheritance::Inherit };
+        let mut agent =
+            ResolvedAgent { definition: Arc::clone(self), hooks: HookInheritance::Inherit };
         for segment in path {
-            agent = agent.core.follow(segment)?;
+            agent = agent.definition.follow(segment)?;
         }
         Ok(agent)
     }
 
-    /// Resolves the definition at a path, with the hooks and the guard that it inherits from the agents on the path.
+    /// Returns the definition at a path, with the hooks and the guard that it inherits from the agents on the path.
     pub(crate) fn resolve_with_hooks(
         self: &Arc<Self>,
         path: &[AgentPathSegment],
     ) -> Result<Arc<Self>, String> {
         let mut current = Arc::clone(self);
         for segment in path {
-            let ResolvedAgent { core, hooks } = current.follow(segment)?;
+            let ResolvedAgent { definition, hooks } = current.follow(segment)?;
             let hooks = match hooks {
                 HookInheritance::Inherit => {
-                    current.hooks.iter().chain(&core.hooks).cloned().collect()
+                    current.hooks.iter().chain(&definition.hooks).cloned().collect()
                 }
-                HookInheritance::OwnOnly => core.hooks.clone(),
+                HookInheritance::OwnOnly => definition.hooks.clone(),
                 HookInheritance::None => Vec::new(),
             };
             // The policy of an agent applies to all agents below it.
-            let guard = core.guard.inherit_from(&current.guard);
-            current = Arc::new(Self { hooks, guard, ..core.derive(&current) });
+            let guard = definition.guard.inherit_from(&current.guard);
+            current = Arc::new(Self { hooks, guard, ..definition.derive(&current) });
         }
         Ok(current)
     }
 
+    /// Returns the definition at the end of one step. The error names the missing agent, tool or template.
     fn follow(self: &Arc<Self>, segment: &AgentPathSegment) -> Result<ResolvedAgent, String> {
         let (agent, hooks) = match segment {
             AgentPathSegment::Subagent { tool, .. } => {
@@ -173,8 +176,8 @@ impl AgentDefinition {
                 return self.member(name, template.as_deref(), instructions.as_deref());
             }
         };
-        let core = agent.core().ok_or_else(|| missing_agent(agent))?;
-        Ok(ResolvedAgent { core, hooks })
+        let definition = agent.definition().ok_or_else(|| missing_agent(agent))?;
+        Ok(ResolvedAgent { definition, hooks })
     }
 
     /// Builds a member of the team that this agent leads: from a template, or a new agent with the lead's model. The
@@ -187,11 +190,11 @@ impl AgentDefinition {
     ) -> Result<ResolvedAgent, String> {
         let team = self.family.team.as_ref();
         let team = team.ok_or_else(|| format!("agent `{}` leads no team", self.name))?;
-        let mut core = match template {
+        let mut definition = match template {
             Some(template) => {
                 let missing = || format!("no template is named `{template}`");
                 let agent = team.find_template(template).ok_or_else(missing)?;
-                agent.core().ok_or_else(|| missing_agent(agent))?.derive(self)
+                agent.definition().ok_or_else(|| missing_agent(agent))?.derive(self)
             }
             None => AgentDefinition {
                 instructions: Instructions::Text(match instructions {
@@ -209,20 +212,20 @@ impl AgentDefinition {
                 ..self.derive(self)
             },
         };
-        if core.family.team.is_some() {
-            return Err(nested_team_message(&core.name));
+        if definition.family.team.is_some() {
+            return Err(nested_team_message(&definition.name));
         }
-        core.name = name.into();
-        Arc::make_mut(&mut core.family).pushes_messages = team.push_messages;
+        definition.name = name.into();
+        Arc::make_mut(&mut definition.family).pushes_messages = team.push_messages;
         // A model without tool support can still respond.
-        if core.model.info().tools {
-            core.tools.extend(shared_tools().map_err(|error| error.to_string())?);
+        if definition.model.info().tools {
+            definition.tools.extend(shared_tools().map_err(|error| error.to_string())?);
         }
-        Ok(ResolvedAgent { core: Arc::new(core), hooks: team.hooks })
+        Ok(ResolvedAgent { definition: Arc::new(definition), hooks: team.hooks })
     }
 }
 
-/// The default instructions of a member without a template.
+/// Returns the default instructions of a member without a template.
 fn default_instructions(name: &str, team: &str) -> String {
     format!(
         "You are `{name}`, a member of the team `{team}`. Do the task you are given. Your last answer goes to the lead by \

@@ -11,7 +11,7 @@ use super::{AgentPathSegment, ChildReport, ChildSpawner, SpawnRequest, SpawnedCh
 /// Usage of ended children.
 type Used = Vec<(RunId, Vec<AgentUsage>)>;
 
-/// The spawner of one run. Collects the usage of ended children for the totals of the run.
+/// The spawner of one run. It collects the usage of ended children for the totals of the run.
 #[derive(Clone)]
 pub(crate) struct ChildSpawnerHandle {
     spawner: Arc<dyn ChildSpawner>,
@@ -82,8 +82,8 @@ impl ChildSpawnerHandle {
         self.used.lock().extend(used);
     }
 
-    /// Takes the usage that was collected since the last call.
-    pub(crate) fn take_used(&self) -> Used {
+    /// Removes and returns the usage that was collected since the last call.
+    pub(crate) fn take_usage(&self) -> Used {
         std::mem::take(&mut *self.used.lock())
     }
 }

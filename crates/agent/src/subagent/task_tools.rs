@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::{ChildReport, ChildStatus, NoArgs, WaitOptions, erase_tool};
 use crate::error::BuildError;
-use crate::subagent::host;
+use crate::subagent::spawner_of;
 use crate::subagent::tool::CHILD_CALL_TIMEOUT;
 
 /// Returns the result of a task.
@@ -21,7 +21,7 @@ pub(crate) const STOP: &str = "stop_task";
 /// Lists the tasks.
 pub(crate) const LIST: &str = "list_tasks";
 
-/// Builds the tools.
+/// Creates the tools for background tasks.
 pub(crate) fn tools() -> Result<Vec<Arc<dyn Tool>>, BuildError> {
     Ok(vec![erase_tool(get_result())?, erase_tool(stop())?, erase_tool(list())?])
 }
@@ -46,6 +46,7 @@ struct TaskIdArgs {
     task_id: String,
 }
 
+/// Creates the tool that returns the result of a task.
 fn get_result() -> Result<FnTool, ToolSpecError> {
     let description = "Returns the status and, after its end, the result of a background task.";
     let tool =
@@ -54,7 +55,7 @@ fn get_result() -> Result<FnTool, ToolSpecError> {
             if args.wait && !report.status.is_finished() {
                 let timeout = (args.timeout > 0).then(|| Duration::from_millis(args.timeout));
                 let until = WaitOptions { any: false, timeout };
-                let ended = host(&cx)?.wait(&cx, vec![report.run], until).await?;
+                let ended = spawner_of(&cx)?.wait(&cx, vec![report.run], until).await?;
                 report = ended.into_iter().next().unwrap_or(report);
             }
             Ok::<_, ToolError>(report_json(&report).to_string())
@@ -62,11 +63,12 @@ fn get_result() -> Result<FnTool, ToolSpecError> {
     Ok(tool.with_spec(|spec| spec.effect(EffectClass::Pure).timeout(CHILD_CALL_TIMEOUT)))
 }
 
+/// Creates the tool that stops a task.
 fn stop() -> Result<FnTool, ToolSpecError> {
     let description = "Stops a background task.";
     let tool = tool_fn(STOP, description, |cx: ToolContext, args: TaskIdArgs| async move {
         let report = find(&cx, &args.task_id).await?;
-        let stopped = host(&cx)?.stop(&cx, report.run).await?;
+        let stopped = spawner_of(&cx)?.stop(&cx, report.run).await?;
         let message = match stopped.status {
             ChildStatus::Cancelled => "it was stopped",
             _ => "it had already ended",
@@ -79,10 +81,11 @@ fn stop() -> Result<FnTool, ToolSpecError> {
     Ok(tool.with_spec(|spec| spec.effect(EffectClass::Idempotent)))
 }
 
+/// Creates the tool that lists the tasks.
 fn list() -> Result<FnTool, ToolSpecError> {
     let description = "Lists the background tasks with their status.";
     let tool = tool_fn(LIST, description, |cx: ToolContext, _args: NoArgs| async move {
-        let reports = host(&cx)?.background_tasks(&cx).await?;
+        let reports = spawner_of(&cx)?.background_tasks(&cx).await?;
         let row = |report: &ChildReport| {
             json!({
                 "task_id": report.task_id, "agent_name": report.agent, "status": report.status,
@@ -94,8 +97,9 @@ fn list() -> Result<FnTool, ToolSpecError> {
     Ok(tool.with_spec(|spec| spec.effect(EffectClass::Pure)))
 }
 
+/// Returns the report of a task. The error names the known tasks.
 async fn find(cx: &ToolContext, task_id: &str) -> Result<ChildReport, ToolError> {
-    let reports = host(cx)?.background_tasks(cx).await?;
+    let reports = spawner_of(cx)?.background_tasks(cx).await?;
     let mut known = Vec::new();
     for report in reports {
         if report.task_id.as_deref() == Some(task_id) {
@@ -107,6 +111,7 @@ async fn find(cx: &ToolContext, task_id: &str) -> Result<ChildReport, ToolError>
     Err(ToolError::Failed(format!("task `{task_id}` was not found; known tasks: {known}")))
 }
 
+/// Converts a report to JSON for the model.
 fn report_json(report: &ChildReport) -> Value {
     let mut json = json!({
         "task_id": report.task_id, "agent_name": report.agent, "status": report.status,

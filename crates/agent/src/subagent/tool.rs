@@ -15,7 +15,7 @@ use super::{
 };
 use crate::agent::reference::AgentRef;
 use crate::error::BuildError;
-use crate::subagent::host;
+use crate::subagent::spawner_of;
 
 /// Timeout of calls that wait for children. It is long because the children have limits of their own.
 pub(super) const CHILD_CALL_TIMEOUT: Duration = Duration::from_secs(30 * 24 * 60 * 60);
@@ -76,12 +76,13 @@ impl Subagent {
         self.name.clone().unwrap_or_else(|| self.agent.name().replace('.', "_"))
     }
 
-    /// Builds the tool.
+    /// Creates the tool that calls the agent.
     pub(crate) fn tool(&self) -> Result<Arc<dyn Tool>, BuildError> {
-        erase_tool(self.build())
+        erase_tool(self.create_tool())
     }
 
-    fn build(&self) -> Result<FnTool, ToolSpecError> {
+    /// Creates the tool that calls the agent.
+    fn create_tool(&self) -> Result<FnTool, ToolSpecError> {
         let name = self.tool_name();
         let agent = self.agent.name().to_string();
         let config = Arc::new(SubagentToolConfig {
@@ -118,6 +119,7 @@ struct SubagentToolConfig {
 }
 
 impl SubagentToolConfig {
+    /// Starts the agent and, unless it runs in the background, waits for its result.
     async fn run(&self, cx: &ToolContext, args: SubagentArgs) -> Result<ToolOutput, ToolError> {
         if args.task.trim().is_empty() {
             return Err(ToolError::retry("`task` is empty: describe the task"));
@@ -136,7 +138,7 @@ impl SubagentToolConfig {
             timeout: None,
             lifetime,
         };
-        let host = host(cx)?;
+        let host = spawner_of(cx)?;
         let started = host.start(cx, vec![request], None).await?;
         let Some(child) = started.into_iter().next() else {
             return Err(ToolError::failed("the agent was not started"));
@@ -156,7 +158,7 @@ impl SubagentToolConfig {
     }
 }
 
-/// Returns the output of a call that waited for one child.
+/// Returns the output of a call that waited for one child. A child that did not complete is an error output.
 fn output(report: &ChildReport) -> ToolOutput {
     match report.status {
         ChildStatus::Completed => ToolOutput::text(report.to_model_text()),

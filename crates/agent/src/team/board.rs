@@ -55,7 +55,7 @@ pub struct BoardTask {
 }
 
 impl BoardTask {
-    /// True if the deadline has passed and the task is not completed.
+    /// Returns true if the deadline has passed and the task is not completed.
     pub fn is_overdue(&self, now: Timestamp) -> bool {
         self.status != BoardTaskStatus::Completed
             && self.deadline.is_some_and(|deadline| now > deadline)
@@ -77,7 +77,7 @@ pub struct NewBoardTask {
     pub deadline: Option<Timestamp>,
 }
 
-/// An error of a board command. The board did not change.
+/// Error of a board command. The board did not change.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BoardError {
     /// No task has this id.
@@ -124,7 +124,7 @@ pub enum BoardError {
 }
 
 impl BoardError {
-    /// The error's general kind.
+    /// Returns the error's general kind.
     pub fn kind(&self) -> ErrorKind {
         match self {
             Self::Unknown { .. } => ErrorKind::NotFound,
@@ -145,12 +145,13 @@ pub struct TaskBoard {
 }
 
 impl TaskBoard {
-    /// All tasks.
+    /// Returns all tasks.
     pub fn tasks(&self) -> &[BoardTask] {
         &self.tasks
     }
 
-    /// Creates a task. It can depend only on existing tasks, so there are no cycles.
+    /// Creates a task. It can depend only on existing tasks, so there are no cycles. Returns an error if the board is
+    /// full or a dependency does not exist.
     pub fn create(&mut self, new: NewBoardTask, now: Timestamp) -> Result<BoardTask, BoardError> {
         if self.tasks.len() >= BOARD_TASKS_MAX {
             return Err(BoardError::Full);
@@ -175,7 +176,8 @@ impl TaskBoard {
         Ok(task)
     }
 
-    /// Claims a task for a participant.
+    /// Claims a task for a participant. An overdue claim of another participant is replaced. Returns an error if the
+    /// task is completed, claimed, or depends on a task that is not completed.
     pub fn claim(&mut self, id: &str, by: &str, now: Timestamp) -> Result<BoardTask, BoardError> {
         let task = self.find(id)?;
         match (task.status, &task.assignee) {
@@ -202,7 +204,8 @@ impl TaskBoard {
         })
     }
 
-    /// Releases a claimed task. Only its assignee or the lead can release it.
+    /// Releases a claimed task. Returns an error if `by` is neither its assignee nor the lead, or the task is not
+    /// claimed.
     pub fn unclaim(
         &mut self,
         id: &str,
@@ -221,7 +224,7 @@ impl TaskBoard {
         })
     }
 
-    /// Completes a task with its result. Only its assignee can complete it, and only once.
+    /// Completes a task with its result. Returns an error if `by` is not its assignee, or it is completed.
     pub fn complete(
         &mut self,
         id: &str,
@@ -236,7 +239,7 @@ impl TaskBoard {
         })
     }
 
-    /// Releases the tasks of a participant that has ended.
+    /// Releases all tasks of a participant that has ended.
     pub(super) fn release(&mut self, assignee: &str, now: Timestamp) {
         let claimed = |task: &&mut BoardTask| {
             task.status == BoardTaskStatus::Claimed && task.assignee.as_deref() == Some(assignee)
@@ -248,6 +251,7 @@ impl TaskBoard {
         }
     }
 
+    /// Returns an error unless the participant works on the task.
     fn check_assignee(&self, id: &str, by: &str) -> Result<(), BoardError> {
         let task = self.find(id)?;
         match (task.status, &task.assignee) {
@@ -261,10 +265,12 @@ impl TaskBoard {
         }
     }
 
+    /// Returns the task with this id. Returns an error that names the known ids if there is none.
     fn find(&self, id: &str) -> Result<&BoardTask, BoardError> {
         self.tasks.iter().find(|task| task.id == id).ok_or_else(|| self.unknown(id))
     }
 
+    /// Changes a task and sets its time of change. Returns an error if it does not exist.
     fn change(
         &mut self,
         id: &str,
@@ -278,6 +284,7 @@ impl TaskBoard {
         Ok(task.clone())
     }
 
+    /// Creates the error for an unknown id.
     fn unknown(&self, id: &str) -> BoardError {
         let id = first_chars(id, 64).to_owned();
         let known = match self.tasks.len() {

@@ -17,7 +17,7 @@ use crate::subagent::{NoArgs, erase_tool};
 use crate::team::command::{TeamCommand, TeamError, TeamResponse};
 use crate::team::inbox::json_bytes;
 use crate::team::membership::TeamMembership;
-use crate::team::state::shortened;
+use crate::team::state::cut_to_json_size;
 
 const CREATE: &str = "create_board_task";
 const CLAIM: &str = "claim_board_task";
@@ -27,7 +27,7 @@ const LIST: &str = "list_board_tasks";
 /// All tool names of this file.
 pub(super) const NAMES: [&str; 5] = [CREATE, CLAIM, UNCLAIM, COMPLETE, LIST];
 
-/// Builds the tools.
+/// Creates the tools of the task board.
 pub(super) fn tools() -> Result<Vec<Arc<dyn Tool>>, BuildError> {
     Ok(vec![
         erase_tool(create())?,
@@ -67,64 +67,70 @@ struct CompleteTaskArgs {
     result: String,
 }
 
+/// Creates the tool that adds a task.
 fn create() -> Result<FnTool, ToolSpecError> {
     let description = "Creates a task on the board of the team.";
     let tool = tool_fn(CREATE, description, |cx: ToolContext, args: CreateTaskArgs| async move {
-        require("title", &args.title)?;
+        require_text("title", &args.title)?;
         let membership = TeamMembership::of(&cx)?;
         let duration = (args.deadline > 0).then(|| Duration::from_secs(args.deadline));
         let deadline = duration.zip(now(&membership)).map(|(duration, now)| now.after(duration));
         let by = membership.name().to_owned();
         let new = NewBoardTask { by, title: args.title, depends_on: args.depends_on, deadline };
-        let task = one(membership.apply(&cx, TeamCommand::CreateTask(new)).await?)?;
+        let task = into_task(membership.apply(&cx, TeamCommand::CreateTask(new)).await?)?;
         Ok::<_, ToolError>(serde_json::to_string(&task)?)
     })?;
     Ok(tool.with_spec(|spec| spec.effect(EffectClass::Idempotent)))
 }
 
+/// Creates the tool that claims a task.
 fn claim() -> Result<FnTool, ToolSpecError> {
     let description = "Claims an open task of the board, so that no other participant works on it.";
     let tool = tool_fn(CLAIM, description, |cx: ToolContext, args: BoardTaskIdArgs| async move {
-        require("task_id", &args.task_id)?;
+        require_text("task_id", &args.task_id)?;
         let membership = TeamMembership::of(&cx)?;
         let by = membership.name().to_owned();
         let task =
-            one(membership.apply(&cx, TeamCommand::Claim { by, task: args.task_id }).await?)?;
+            into_task(membership.apply(&cx, TeamCommand::Claim { by, task: args.task_id }).await?)?;
         Ok::<_, ToolError>(format!("{} is yours: {}", task.id, task.title))
     })?;
     Ok(tool.with_spec(|spec| spec.effect(EffectClass::Idempotent)))
 }
 
+/// Creates the tool that releases a task.
 fn unclaim() -> Result<FnTool, ToolSpecError> {
     let description = "Releases a task of the board that you claimed and will not complete.";
     let tool =
         tool_fn(UNCLAIM, description, |cx: ToolContext, args: BoardTaskIdArgs| async move {
-            require("task_id", &args.task_id)?;
+            require_text("task_id", &args.task_id)?;
             let membership = TeamMembership::of(&cx)?;
             let by = membership.name().to_owned();
-            let task = one(membership
-                .apply(&cx, TeamCommand::Unclaim { by, task: args.task_id })
-                .await?)?;
+            let task = into_task(
+                membership.apply(&cx, TeamCommand::Unclaim { by, task: args.task_id }).await?,
+            )?;
             Ok::<_, ToolError>(format!("{} is open again.", task.id))
         })?;
     Ok(tool.with_spec(|spec| spec.effect(EffectClass::Idempotent)))
 }
 
+/// Creates the tool that completes a task.
 fn complete() -> Result<FnTool, ToolSpecError> {
     let description = "Completes a task of the board that you claimed, with its result.";
     let tool =
         tool_fn(COMPLETE, description, |cx: ToolContext, args: CompleteTaskArgs| async move {
-            require("task_id", &args.task_id)?;
-            require("result", &args.result)?;
+            require_text("task_id", &args.task_id)?;
+            require_text("result", &args.result)?;
             let membership = TeamMembership::of(&cx)?;
             let (by, task, result) = (membership.name().to_owned(), args.task_id, args.result);
-            let task =
-                one(membership.apply(&cx, TeamCommand::CompleteTask { by, task, result }).await?)?;
+            let task = into_task(
+                membership.apply(&cx, TeamCommand::CompleteTask { by, task, result }).await?,
+            )?;
             Ok::<_, ToolError>(format!("{} is completed.", task.id))
         })?;
     Ok(tool.with_spec(|spec| spec.effect(EffectClass::Idempotent)))
 }
 
+/// Creates the tool that lists the tasks.
 fn list() -> Result<FnTool, ToolSpecError> {
     let description = "Lists the tasks of the board with their assignees and results.";
     let tool = tool_fn(LIST, description, |cx: ToolContext, _args: NoArgs| async move {
@@ -140,15 +146,15 @@ fn list() -> Result<FnTool, ToolSpecError> {
     Ok(tool.with_spec(|spec| spec.effect(EffectClass::Pure)))
 }
 
-/// Returns tasks as JSON, with shortened texts if the list is too long for a model.
+/// Converts tasks to JSON and marks overdue tasks. If the list is too long for a model, titles and results are cut.
 fn tasks_json(tasks: Vec<BoardTask>, now: Option<Timestamp>) -> Value {
     let is_long = json_bytes(&tasks) > LIST_BYTES_MAX;
     let bytes_max = LIST_BYTES_MAX / (4 * tasks.len().max(1));
     let one = |mut task: BoardTask| {
         let overdue = now.is_some_and(|now| task.is_overdue(now));
         if is_long {
-            task.title = shortened(task.title, bytes_max);
-            task.result = task.result.map(|result| shortened(result, bytes_max));
+            task.title = cut_to_json_size(task.title, bytes_max);
+            task.result = task.result.map(|result| cut_to_json_size(result, bytes_max));
         }
         let mut json = serde_json::to_value(&task).unwrap_or_default();
         if overdue {
@@ -159,18 +165,20 @@ fn tasks_json(tasks: Vec<BoardTask>, now: Option<Timestamp>) -> Value {
     tasks.into_iter().map(one).collect()
 }
 
-fn require(what: &'static str, text: &str) -> Result<(), ToolError> {
+/// Returns an error for the model if the text is blank.
+fn require_text(what: &'static str, text: &str) -> Result<(), ToolError> {
     if text.trim().is_empty() { Err(ToolError::retry(TeamError::Empty(what))) } else { Ok(()) }
 }
 
-fn one(reply: TeamResponse) -> Result<BoardTask, ToolError> {
+/// Returns the task of a response. Returns an error for another response.
+fn into_task(reply: TeamResponse) -> Result<BoardTask, ToolError> {
     match reply {
         TeamResponse::Task { task } => Ok(task),
         _ => Err(ToolError::failed("the team returned an unexpected response")),
     }
 }
 
-/// The current time. `None` if the run has ended.
+/// Returns the current time. `None` if the run has ended.
 fn now(membership: &TeamMembership) -> Option<Timestamp> {
     membership.context().map(|run| run.env.now())
 }

@@ -85,7 +85,7 @@ pub enum TeamCommand {
 }
 
 impl TeamCommand {
-    /// The command's stable name.
+    /// Returns the command's stable name.
     pub fn name(&self) -> &'static str {
         match self {
             Self::Join { .. } => "join",
@@ -208,7 +208,7 @@ pub enum TeamError {
 }
 
 impl TeamError {
-    /// The error's general kind.
+    /// Returns the error's general kind.
     pub fn kind(&self) -> ErrorKind {
         match self {
             Self::Name(_) | Self::Empty(_) | Self::TooLong { .. } => ErrorKind::Invalid,

@@ -38,7 +38,7 @@ pub enum MailError {
 }
 
 impl MailError {
-    /// The error's general kind.
+    /// Returns the error's general kind.
     pub fn kind(&self) -> ErrorKind {
         match self {
             Self::Full { .. } => ErrorKind::Exhausted,
@@ -67,8 +67,8 @@ impl Inboxes {
         self.inboxes.remove(name);
     }
 
-    /// Delivers a message to its recipient, or to all participants except its sender. If one inbox is full, the message
-    /// is not delivered at all.
+    /// Delivers a message to its recipient, or to all participants except its sender. Returns an error, and delivers
+    /// nothing, if one inbox is full, the recipient is unknown or the inboxes are closed.
     pub fn send(&mut self, message: &TeamMessage) -> Result<(), MailError> {
         if self.closed {
             return Err(MailError::Closed);
@@ -99,7 +99,8 @@ impl Inboxes {
         }
     }
 
-    /// Removes and returns the unread messages of a recipient, oldest first, up to the size limit of one read.
+    /// Removes and returns the unread messages of a recipient, oldest first, up to the size limit of one read. Empty if
+    /// there is no such inbox. Returns an error if the inboxes are closed.
     pub fn read(&mut self, name: &str) -> Result<Vec<TeamMessage>, MailError> {
         if self.closed {
             return Err(MailError::Closed);
@@ -117,7 +118,7 @@ impl Inboxes {
         Ok(read)
     }
 
-    /// Number of unread messages of a recipient.
+    /// Returns the number of unread messages of a recipient.
     pub fn unread_count(&self, name: &str) -> usize {
         self.inboxes.get(name).map_or(0, VecDeque::len)
     }

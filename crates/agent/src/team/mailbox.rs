@@ -49,7 +49,7 @@ impl MemoryMailbox {
         self.0.lock()
     }
 
-    /// Calls a function with the inboxes of a team. A team that is not registered or is closed has none.
+    /// Calls a function with the inboxes of a team. Returns an error for a team that is not registered or is closed.
     fn with<T: Send + 'static>(
         &self,
         team: RunId,

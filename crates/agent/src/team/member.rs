@@ -57,11 +57,12 @@ pub struct Member {
 }
 
 impl Member {
-    /// True if the member is active.
+    /// Returns true if the member is active.
     pub fn is_active(&self) -> bool {
         self.status == MemberStatus::Active
     }
 
+    /// Sets the end, the status and the result of a member.
     pub(super) fn end(&mut self, end: MemberOutcome, now: Timestamp) {
         self.ended_at = Some(now);
         match end {
@@ -80,7 +81,7 @@ impl Member {
         }
     }
 
-    /// The event that reports the member's status in the lead's run.
+    /// Returns the event that reports the member's status in the lead's run.
     pub fn event(&self, team: &str) -> EventKind {
         let told = Box::new(TeamMember {
             team: team.to_owned(),

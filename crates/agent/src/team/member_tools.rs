@@ -14,11 +14,11 @@ use super::member::{Member, MemberOutcome};
 use super::{LIST_BYTES_MAX, Team};
 use crate::error::BuildError;
 use crate::subagent::{
-    AgentPathSegment, ChildLifetime, ChildStatus, NoArgs, SpawnRequest, erase_tool, host,
+    AgentPathSegment, ChildLifetime, ChildStatus, NoArgs, SpawnRequest, erase_tool, spawner_of,
 };
 use crate::team::command::{TeamCommand, TeamError, TeamResponse};
 use crate::team::membership::TeamMembership;
-use crate::team::state::shortened;
+use crate::team::state::cut_to_json_size;
 
 /// Starts a member.
 pub(crate) const SPAWN: &str = "spawn_teammate";
@@ -29,12 +29,12 @@ const LIST: &str = "list_teammates";
 /// All tool names of this file.
 pub(super) const NAMES: [&str; 3] = [SPAWN, STOP, LIST];
 
-/// Builds the tools that only the lead has.
+/// Creates the tools that only the lead has.
 pub(super) fn tools(team: &Team) -> Result<Vec<Arc<dyn Tool>>, BuildError> {
     Ok(vec![erase_tool(spawn(team))?, erase_tool(stop())?])
 }
 
-/// Builds the tools that all participants have.
+/// Creates the tools that all participants have.
 pub(super) fn shared() -> Result<Vec<Arc<dyn Tool>>, BuildError> {
     Ok(vec![erase_tool(list())?])
 }
@@ -88,6 +88,8 @@ fn spawn(team: &Team) -> Result<FnTool, ToolSpecError> {
 }
 
 impl Team {
+    /// Adds a member to the team and starts it. Returns an error for the model if the arguments are invalid or the team
+    /// is full.
     async fn spawn(&self, cx: &ToolContext, args: SpawnArgs) -> Result<String, ToolError> {
         let membership = lead(cx)?;
         for (what, text) in [("name", &args.name), ("task", &args.task)] {
@@ -113,7 +115,7 @@ impl Team {
         if let Some(run) = membership.context() {
             run.notify_member(&membership, &member, Duration::ZERO).await;
         }
-        let started = match host(cx) {
+        let started = match spawner_of(cx) {
             Ok(host) => host.start(cx, vec![request], None).await,
             Err(error) => Err(error),
         };
@@ -137,7 +139,7 @@ impl Team {
         Ok(report.to_string())
     }
 
-    /// Marks a member as failed that joined but could not start.
+    /// Marks a member as failed that joined but could not start. Returns the error of the call.
     async fn fail_unstarted(
         &self,
         membership: &TeamMembership,
@@ -145,12 +147,13 @@ impl Team {
         error: &str,
     ) -> ToolError {
         if let Some(run) = membership.context() {
-            run.member_over(name, MemberOutcome::Failed(error.to_owned()), Duration::ZERO).await;
+            run.end_member(name, MemberOutcome::Failed(error.to_owned()), Duration::ZERO).await;
         }
         ToolError::Failed(format!("`{name}` could not start: {error}"))
     }
 
-    /// Returns the path segment of the new member's definition.
+    /// Returns the path segment of the new member's definition. Returns an error for the model if the template is
+    /// unknown or the arguments contradict each other.
     fn segment(&self, args: &SpawnArgs) -> Result<AgentPathSegment, ToolError> {
         let non_empty = |text: &Option<String>| text.clone().filter(|text| !text.trim().is_empty());
         let (named, instructions) = (non_empty(&args.template), non_empty(&args.system_prompt));
@@ -201,7 +204,7 @@ fn stop() -> Result<FnTool, ToolSpecError> {
         let Some(run) = member.run else {
             return Err(ToolError::failed("the member has not started yet: try again"));
         };
-        let stopped = host(&cx)?.stop(&cx, run).await?;
+        let stopped = spawner_of(&cx)?.stop(&cx, run).await?;
         Ok(match stopped.status {
             ChildStatus::Cancelled => format!("{} was stopped.", member.name),
             _ => ended,
@@ -222,7 +225,7 @@ fn list() -> Result<FnTool, ToolSpecError> {
             json!({
                 "name": member.name,
                 "status": member.status,
-                "task": shortened(member.task.clone(), bytes_max),
+                "task": cut_to_json_size(member.task.clone(), bytes_max),
             })
         };
         let all: Vec<Value> = members.iter().map(row).collect();
@@ -231,7 +234,7 @@ fn list() -> Result<FnTool, ToolSpecError> {
     Ok(tool.with_spec(|spec| spec.effect(EffectClass::Pure)))
 }
 
-/// Returns the membership of the calling run, which must be the lead.
+/// Returns the membership of the calling run. Returns an error unless it is the lead.
 fn lead(cx: &ToolContext) -> Result<TeamMembership, ToolError> {
     let membership = TeamMembership::of(cx)?;
     if membership.is_lead() {

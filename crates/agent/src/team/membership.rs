@@ -40,7 +40,7 @@ impl TeamMembership {
         Self { team, name, store, run: None, context: Arc::default() }
     }
 
-    /// Returns the membership of the calling run.
+    /// Returns the membership of the calling run. Returns an error if the run is not in a team.
     pub fn of(cx: &ToolContext) -> Result<Self, ToolError> {
         let no_team = || ToolError::failed("this run is not a participant of a team");
         let membership = cx.dep::<Self>().map_err(|_none| no_team())?;
@@ -51,22 +51,22 @@ impl TeamMembership {
         }
     }
 
-    /// Name of the team.
+    /// Returns the name of the team.
     pub fn team(&self) -> &str {
         &self.team
     }
 
-    /// Name of the participant.
+    /// Returns the name of the participant.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// True for the lead.
+    /// Returns true for the lead.
     pub fn is_lead(&self) -> bool {
         &*self.name == LEAD
     }
 
-    /// The store of the team's state.
+    /// Returns the store of the team's state.
     pub fn store(&self) -> &Arc<dyn TeamStore> {
         &self.store
     }
@@ -76,7 +76,7 @@ impl TeamMembership {
         Self::member(Arc::clone(&self.team), name, Arc::clone(&self.store))
     }
 
-    /// Assigns the membership to a run.
+    /// Returns the membership for a run. Team tools of other runs cannot use it.
     pub(crate) fn for_run(self, run: RunId) -> Self {
         Self { run: Some(run), context: Arc::default(), ..self }
     }
@@ -86,12 +86,12 @@ impl TeamMembership {
         *self.context.lock() = context;
     }
 
-    /// The agent context of the participant. `None` after its run has ended.
+    /// Returns the agent context of the participant. `None` after its run has ended.
     pub(crate) fn context(&self) -> Option<Arc<DriverContext>> {
         self.context.lock().upgrade()
     }
 
-    /// Applies a command of a tool call.
+    /// Applies a command of a tool call. A repeated call gets the same response.
     pub(crate) async fn apply(
         &self,
         cx: &ToolContext,
@@ -103,6 +103,9 @@ impl TeamMembership {
 
 impl fmt::Debug for TeamMembership {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Seat").field("team", &self.team).field("name", &self.name).finish()
+        f.debug_struct("TeamMembership")
+            .field("team", &self.team)
+            .field("name", &self.name)
+            .finish()
     }
 }

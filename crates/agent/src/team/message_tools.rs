@@ -17,7 +17,7 @@ use crate::subagent::{NoArgs, erase_tool};
 use crate::team::command::{TeamCommand, TeamError, TeamResponse};
 use crate::team::inbox::json_bytes;
 use crate::team::membership::TeamMembership;
-use crate::team::state::shortened;
+use crate::team::state::cut_to_json_size;
 use crate::team::store::TeamWait;
 
 const SEND: &str = "send_message";
@@ -36,7 +36,7 @@ const WAIT_SLACK: Duration = Duration::from_secs(30);
 /// Result without messages.
 const NO_MESSAGES: &str = "There are no messages.";
 
-/// Builds the tools.
+/// Creates the tools for messages.
 pub(super) fn tools() -> Result<Vec<Arc<dyn Tool>>, BuildError> {
     Ok(vec![erase_tool(send())?, erase_tool(read())?, erase_tool(wait())?])
 }
@@ -131,7 +131,7 @@ fn no_messages() -> String {
     NO_MESSAGES.to_owned()
 }
 
-/// True if all other participants have ended, so all their messages have arrived.
+/// Returns true if all other participants have ended, so all their messages have arrived.
 async fn others_have_ended(
     cx: &ToolContext,
     membership: &TeamMembership,
@@ -146,7 +146,7 @@ async fn others_have_ended(
     Ok(!lead && !others.any(|member| member.is_active()))
 }
 
-/// Takes the unread messages of a participant, as a JSON array. `None` if there are none.
+/// Removes the unread messages of a participant, and returns them as a JSON array. `None` if there are none.
 async fn take_messages(
     cx: &ToolContext,
     membership: &TeamMembership,
@@ -159,19 +159,19 @@ async fn take_messages(
     if messages.is_empty() {
         return Ok(None);
     }
-    let mut text = Value::from(lines(messages)).to_string();
+    let mut text = Value::from(messages_json(messages)).to_string();
     if left > 0 {
         text.push_str(&format!("\n{left} more unread: read again."));
     }
     Ok(Some(text))
 }
 
-/// Returns messages as JSON values, with shortened contents if the list is too long for a model.
-fn lines(messages: Vec<TeamMessage>) -> Vec<Value> {
+/// Converts messages to JSON values. If the list is too long for a model, contents are cut.
+fn messages_json(messages: Vec<TeamMessage>) -> Vec<Value> {
     let is_long = json_bytes(&messages) > LIST_BYTES_MAX;
     let bytes_max = if is_long { LIST_BYTES_MAX / messages.len().max(1) } else { LIST_BYTES_MAX };
     let line = |message: TeamMessage| {
-        let content = shortened(message.content, bytes_max);
+        let content = cut_to_json_size(message.content, bytes_max);
         serde_json::json!({
             "id": message.id, "from": message.from, "to": message.to, "content": content,
             "at": message.at.to_rfc3339(),
@@ -183,12 +183,12 @@ fn lines(messages: Vec<TeamMessage>) -> Vec<Value> {
 /// Formats unread messages for a model that did not request them.
 ///
 /// Each message is one line of JSON with escaped line breaks and quotes, so its content cannot leave its line.
-pub(crate) fn injected(messages: Vec<TeamMessage>) -> String {
+pub(crate) fn format_unrequested(messages: Vec<TeamMessage>) -> String {
     let count = messages.len();
     let mut text = format!(
         "[{count} unread message(s) of your team follow, one line of JSON each. They come from other participants, not from the system or the user.]"
     );
-    for line in lines(messages) {
+    for line in messages_json(messages) {
         text.push('\n');
         text.push_str(&line.to_string());
     }

@@ -60,60 +60,60 @@ impl TeamState {
         }
     }
 
-    /// Removes the inboxes: the state then validates and numbers messages, and the caller delivers them.
+    /// Removes the inboxes. The state then validates and numbers messages, and the caller delivers them.
     #[must_use]
     pub fn without_inboxes(mut self) -> Self {
         self.mail = None;
         self
     }
 
-    /// Name of the team.
+    /// Returns the name of the team.
     pub fn team(&self) -> &str {
         &self.team
     }
 
-    /// Maximum active members. 0 means no limit.
+    /// Returns the maximum number of active members. 0 means no limit.
     pub fn max_size(&self) -> usize {
         self.max_size
     }
 
-    /// Number of changes.
+    /// Returns the number of changes.
     pub fn revision(&self) -> u64 {
         self.revision
     }
 
-    /// All current and former members.
+    /// Returns all current and former members.
     pub fn members(&self) -> &[Member] {
         &self.members
     }
 
-    /// The current or most recent member with this name.
+    /// Returns the current or most recent member with this name.
     pub fn member(&self, name: &str) -> Option<&Member> {
         self.members.iter().rev().find(|member| member.name == name)
     }
 
-    /// Number of active members.
+    /// Returns the number of active members.
     pub fn active(&self) -> usize {
         self.members.iter().filter(|member| member.is_active()).count()
     }
 
-    /// The task board.
+    /// Returns the task board.
     pub fn board(&self) -> &TaskBoard {
         &self.board
     }
 
-    /// Number of unread messages of a participant. 0 if a mailbox transports the messages.
+    /// Returns the number of unread messages of a participant. 0 if a mailbox transports the messages.
     pub fn unread_count(&self, name: &str) -> usize {
         self.mail.as_ref().map_or(0, |mail| mail.unread_count(name))
     }
 
-    /// True if another participant could still send a message to this one.
+    /// Returns true if another participant could still send a message to this one.
     pub fn can_receive(&self, name: &str) -> bool {
         let lead = name != LEAD && !self.lead_done;
         lead || self.members.iter().any(|member| member.is_active() && member.name != name)
     }
 
-    /// Applies a command of a call that may be repeated. A repeated call gets the same response.
+    /// Applies a command of a call that may be repeated. A repeated call gets the stored response and changes nothing.
     pub fn apply_idempotent(
         &mut self,
         key: &EffectKey,
@@ -136,7 +136,7 @@ impl TeamState {
         Ok(reply)
     }
 
-    /// Applies a command. On an error the state does not change.
+    /// Applies a command. Returns an error and changes nothing if the command is not valid.
     pub fn apply(
         &mut self,
         action: TeamCommand,
@@ -187,6 +187,7 @@ impl TeamState {
         Ok(reply)
     }
 
+    /// Adds a member. Returns an error if the name is invalid or in use, or the team is full.
     fn join(
         &mut self,
         name: String,
@@ -220,6 +221,7 @@ impl TeamState {
         Ok(TeamResponse::Member { member, note: None })
     }
 
+    /// Records the end of an active member, releases its tasks and notifies the lead. Ignored for another member.
     fn member_finished(&mut self, name: &str, end: MemberOutcome, now: Timestamp) -> TeamResponse {
         let active = |member: &&mut Member| member.name == name && member.is_active();
         let Some(member) = self.members.iter_mut().find(active) else {
@@ -227,9 +229,11 @@ impl TeamState {
         };
         let end = match end {
             MemberOutcome::Completed(text) => {
-                MemberOutcome::Completed(shortened(text, TASK_BYTES_MAX))
+                MemberOutcome::Completed(cut_to_json_size(text, TASK_BYTES_MAX))
             }
-            MemberOutcome::Failed(error) => MemberOutcome::Failed(shortened(error, TASK_BYTES_MAX)),
+            MemberOutcome::Failed(error) => {
+                MemberOutcome::Failed(cut_to_json_size(error, TASK_BYTES_MAX))
+            }
             stopped => stopped,
         };
         let notice = match &end {
@@ -243,7 +247,7 @@ impl TeamState {
         self.board.release(name, now);
         self.mail.iter_mut().for_each(|mail| mail.unregister(name));
         let note = notice.filter(|_| !self.lead_done).map(|text| {
-            let content = shortened(text, MESSAGE_BYTES_MAX);
+            let content = cut_to_json_size(text, MESSAGE_BYTES_MAX);
             self.message(name.to_owned(), LEAD.to_owned(), content, now)
         });
         if let (Some(mail), Some(note)) = (&mut self.mail, &note) {
@@ -253,6 +257,8 @@ impl TeamState {
         TeamResponse::Member { member, note }
     }
 
+    /// Validates, numbers and delivers a message. Returns an error if the recipient is unknown or inactive, or its
+    /// inbox is full.
     fn send(
         &mut self,
         from: String,
@@ -278,6 +284,7 @@ impl TeamState {
         Ok(TeamResponse::Sent { message, recipients })
     }
 
+    /// Returns the recipients of a message. Returns an error if the recipient is unknown or inactive.
     fn recipients(&self, from: &str, to: &str) -> Result<Vec<String>, TeamError> {
         let lead = (!self.lead_done).then(|| LEAD.to_owned());
         let active = self.members.iter().filter(|member| member.is_active());
@@ -299,6 +306,7 @@ impl TeamState {
         TeamMessage { id: format!("msg-{}", self.sent), from, to, content, at }
     }
 
+    /// Removes and returns the unread messages of a participant.
     fn read(&mut self, by: &str) -> Result<TeamResponse, TeamError> {
         let Some(mail) = &mut self.mail else {
             return Ok(TeamResponse::Messages { messages: Vec::new(), left: 0 });
@@ -335,7 +343,7 @@ fn check_text(what: &'static str, text: &str, max: usize) -> Result<(), TeamErro
 }
 
 /// Returns the beginning of a text, at most `bytes_max` bytes as JSON, with a mark if something is omitted.
-pub(super) fn shortened(text: String, bytes_max: usize) -> String {
+pub(super) fn cut_to_json_size(text: String, bytes_max: usize) -> String {
     const MARK: &str = " […]";
     if json_bytes(&text) <= bytes_max {
         return text;

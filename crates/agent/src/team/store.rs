@@ -20,7 +20,7 @@ const MAILBOX_POLL: Duration = Duration::from_secs(1);
 /// The future of a [`TeamStore`] method.
 pub type TeamFuture<'a, T> = BoxFuture<'a, Result<T, ToolError>>;
 
-/// The condition that a participant waits for.
+/// Condition for which a participant waits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TeamWait {
     /// The participant has messages, or no other participant could send one.
@@ -42,9 +42,9 @@ pub trait TeamStore: Send + Sync + 'static {
     /// Waits until the condition holds or the timeout expires. It may return early, so the caller checks again.
     fn wait(&self, until: TeamWait, timeout: Option<Duration>) -> TeamFuture<'_, ()>;
 
-    /// Does the same for a call that waits `_timeout` in total, of which `left` remains. Returns true if the total has
-    /// expired. If the run is suspended meanwhile, the call is repeated, and only the store knows how long it has
-    /// waited.
+    /// Waits like [`wait`](Self::wait) for a call that waits `_timeout` in total, of which `left` remains. Returns true
+    /// if the total has expired. If the run is suspended meanwhile, the call is repeated, and only the store knows how
+    /// long it has waited.
     fn wait_in_call<'a>(
         &'a self,
         _cx: &'a ToolContext,
@@ -55,12 +55,12 @@ pub trait TeamStore: Send + Sync + 'static {
         async move { self.wait(until, Some(left)).await.map(|()| false) }.boxed()
     }
 
-    /// True if a lead that has responded is suspended until its members end, instead of waiting for them.
+    /// Returns true if a lead that has responded is suspended until its members end, instead of waiting for them.
     fn parks_lead(&self) -> bool {
         false
     }
 
-    /// A copy of the state, if it must be stored with a suspended run.
+    /// Returns a copy of the state, if it must be stored with a suspended run. `None` if the store keeps it.
     fn snapshot(&self) -> Option<TeamState> {
         None
     }
@@ -129,6 +129,7 @@ impl InMemoryTeamStore {
         self.state.update(|_state| Ok(reply))
     }
 
+    /// Waits until the condition is true, or until the state changes if an external mailbox has the messages.
     async fn until(&self, until: &TeamWait) {
         if self.mailbox.is_none() || *until == TeamWait::AllFinished {
             return self.state.wait(|state| is_reached(state, until).then_some(())).await;
@@ -143,7 +144,7 @@ impl InMemoryTeamStore {
     }
 }
 
-/// True if the state fulfils the condition.
+/// Returns true if the condition is true.
 fn is_reached(state: &TeamState, until: &TeamWait) -> bool {
     match until {
         TeamWait::Message(name) => state.unread_count(name) > 0 || !state.can_receive(name),

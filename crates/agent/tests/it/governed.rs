@@ -109,13 +109,13 @@ impl Shifting {
         Self(Arc::new(Mutex::new(policies)))
     }
 
-    fn oversight(&self) -> GuardServices {
+    fn guard_services(&self) -> GuardServices {
         GuardServices { policies: Some(Arc::new(self.clone())), ..GuardServices::default() }
     }
 
     fn agent(&self, paid: &Arc<AtomicU32>, model: ScriptedModel) -> Agent {
         let agent = Agent::builder("clerk", model).tool(pay(paid));
-        agent.guard_services(self.oversight()).build().unwrap()
+        agent.guard_services(self.guard_services()).build().unwrap()
     }
 }
 
@@ -148,7 +148,7 @@ fn pay(paid: &Arc<AtomicU32>) -> impl Tool {
 }
 
 fn agent(house: House, paid: &Arc<AtomicU32>, model: ScriptedModel) -> Agent {
-    let oversight = GuardServices {
+    let guard_services = GuardServices {
         policies: Some(Arc::new(house)),
         redact: None,
         artifacts: None,
@@ -156,7 +156,7 @@ fn agent(house: House, paid: &Arc<AtomicU32>, model: ScriptedModel) -> Agent {
         usage: None,
         env: Env::system(),
     };
-    Agent::builder("clerk", model).tool(pay(paid)).guard_services(oversight).build().unwrap()
+    Agent::builder("clerk", model).tool(pay(paid)).guard_services(guard_services).build().unwrap()
 }
 
 fn one_call() -> ScriptedModel {
@@ -205,13 +205,13 @@ async fn handing_over_does_not_get_rid_of_a_policy() {
         // Nobody governs this one by itself.
         let clerk = Agent::builder("cashier", clerk_model).tool(pay(&paid)).build().unwrap();
         let hands_over = ScriptedModel::new().turn(call("transfer_to_cashier", json!({})));
-        let oversight = GuardServices {
+        let guard_services = GuardServices {
             policies: Some(Arc::new(House { revision: "1", rule: Some(rule) })),
             ..GuardServices::default()
         };
         let lead = Agent::builder("lead", hands_over)
             .handoff(Handoff::to(&clerk, "pays"))
-            .guard_services(oversight)
+            .guard_services(guard_services)
             .build()
             .unwrap();
         let _ended = lead.run("pay").await;

@@ -274,10 +274,10 @@ impl Redact for OneSecret {
 
 #[tokio::test]
 async fn a_warning_about_a_toolset_holds_no_secret() {
-    let oversight = GuardServices { redact: Some(Arc::new(OneSecret)), ..GuardServices::default() };
+    let services = GuardServices { redact: Some(Arc::new(OneSecret)), ..GuardServices::default() };
     let agent = Agent::builder("tester", ScriptedModel::new().turn(text("done")))
         .toolset(Unreachable)
-        .guard_services(oversight);
+        .guard_services(services);
     let events = events(agent.build().unwrap().run("go").stream()).await;
     assert_eq!(warnings(&events), ["toolset `far_away` is not available: no [gone] to host"]);
 }

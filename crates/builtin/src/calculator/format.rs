@@ -10,7 +10,7 @@ use crate::limits::NUMBER_DIGITS;
 
 /// Significant digits of a float.
 const FLOAT_DIGITS: usize = 15;
-/// Maximum length of a fraction that is shown besides its decimals, in characters.
+/// Maximum length of a fraction that is shown in addition to its decimals, in characters.
 const FRACTION_DIGITS_MAX: usize = 20;
 /// Maximum number of decimal places of an exact number.
 const PLACES_MAX: usize = 1_000;
@@ -30,7 +30,7 @@ fn format_rational(value: &BigRational) -> String {
         let scaled = value * BigRational::from(BigInt::from(10).pow(places));
         return with_point(&scaled.to_integer(), places as usize);
     }
-    let rounded = rounded(value);
+    let rounded = format_rounded(value);
     let fraction = value.to_string();
     if fraction.len() <= FRACTION_DIGITS_MAX {
         return format!("≈ {rounded} (exactly {fraction})");
@@ -38,7 +38,7 @@ fn format_rational(value: &BigRational) -> String {
     format!("≈ {rounded}")
 }
 
-/// Returns the number of decimal places of a fraction with this denominator. `None` if there are infinitely or too
+/// Returns the number of decimal places of a fraction with this denominator. `None` if there are infinitely many or too
 /// many.
 fn decimal_places(denom: &BigInt) -> Option<u32> {
     let mut rest = denom.clone();
@@ -76,8 +76,8 @@ fn with_point(scaled: &BigInt, places: usize) -> String {
     format!("{sign}{digits}")
 }
 
-/// Formats a rounded fraction.
-fn rounded(value: &BigRational) -> String {
+/// Formats a fraction, rounded to [`NUMBER_DIGITS`] digits.
+fn format_rounded(value: &BigRational) -> String {
     let digits = NUMBER_DIGITS as i64;
     let length = |number: &BigInt| number.abs().to_string().len() as i64;
     // At most one more than the actual exponent.
@@ -93,7 +93,8 @@ fn rounded(value: &BigRational) -> String {
     format!("{sign}{}", place_point(&significant, text.len() as i64 - shift - 1))
 }
 
-/// Formats digits with a decimal exponent: 1.5 with exponent 3 is 1500.
+/// Formats digits with the decimal point after the first digit, moved by the exponent: `15` with exponent 3 is 1500.
+/// Very large and very small numbers use scientific notation.
 fn place_point(digits: &str, exponent: i64) -> String {
     let digits = digits.trim_end_matches('0');
     let digits = if digits.is_empty() { "0" } else { digits };
@@ -115,6 +116,7 @@ fn place_point(digits: &str, exponent: i64) -> String {
     }
 }
 
+/// Formats a float with its significant digits.
 fn format_float(value: f64) -> String {
     if value == 0.0 {
         return "0".to_owned();

@@ -7,7 +7,7 @@ use num_traits::{One, Pow, Signed, ToPrimitive, Zero};
 
 use crate::limits::NUMBER_BITS_MAX;
 
-/// A number.
+/// A fraction, or a float if the fraction would be too long or the value is irrational.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Number {
     /// An exact fraction.
@@ -27,7 +27,7 @@ impl Number {
         Self::from_float(to_float(&value))
     }
 
-    /// Creates a number from a float. Fails if it is infinite or not a number.
+    /// Creates a number from a float. Returns a message if it is infinite or not a number.
     pub(super) fn from_float(value: f64) -> Result<Self> {
         if value.is_finite() {
             return Ok(Self::Float(value));
@@ -51,6 +51,7 @@ impl Number {
         }
     }
 
+    /// Applies an operation: exact if both numbers are fractions, otherwise on floats.
     fn binary(
         &self,
         other: &Self,
@@ -75,6 +76,7 @@ impl Number {
         self.binary(other, |a, b| a * b, |a, b| a * b)
     }
 
+    /// Returns the quotient. Returns a message for a division by zero.
     pub(super) fn divide(&self, other: &Self) -> Result<Self> {
         if other.is_zero() {
             return Err("division by zero".to_owned());
@@ -82,7 +84,7 @@ impl Number {
         self.binary(other, |a, b| a / b, |a, b| a / b)
     }
 
-    /// Returns the remainder. It has the sign of the dividend.
+    /// Returns the remainder, with the sign of the dividend. Returns a message for a division by zero.
     pub(super) fn remainder(&self, other: &Self) -> Result<Self> {
         if other.is_zero() {
             return Err("division by zero".to_owned());
@@ -97,6 +99,8 @@ impl Number {
         }
     }
 
+    /// Returns the power. It is exact for integer exponents and for roots of squares. Returns a message if it is not a
+    /// number or too large.
     pub(super) fn power(&self, exponent: &Self) -> Result<Self> {
         if let (Self::Rational(base), Self::Rational(by)) = (self, exponent) {
             if base.is_zero() && by.is_negative() {
@@ -123,7 +127,7 @@ impl Number {
         Self::from_float(self.to_float().powf(exponent.to_float()))
     }
 
-    /// Returns the square root. The root of a square is exact.
+    /// Returns the square root. The root of a square is exact. Returns a message for a negative number.
     pub(super) fn root(&self) -> Result<Self> {
         if self.to_float() < 0.0 {
             return Err("the square root of a negative number is not a number".to_owned());
@@ -175,8 +179,8 @@ impl Number {
         }
     }
 
-    /// Returns the number as an integer up to `max`.
-    pub(super) fn whole(&self, max: u32) -> Option<u32> {
+    /// Returns the number as an integer. `None` if it is not an integer from 0 to `max`.
+    pub(super) fn to_integer_up_to(&self, max: u32) -> Option<u32> {
         match self {
             Self::Rational(value) if value.is_integer() => {
                 value.to_integer().to_u32().filter(|number| *number <= max)
@@ -186,6 +190,7 @@ impl Number {
     }
 }
 
+/// Returns the length of the longer part of a fraction in bits.
 fn bits(value: &BigRational) -> u64 {
     value.numer().bits().max(value.denom().bits())
 }

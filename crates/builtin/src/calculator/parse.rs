@@ -12,7 +12,7 @@ const PLACES_MAX: u32 = 1_000;
 
 type Result<T> = std::result::Result<T, String>;
 
-/// Evaluates an expression.
+/// Evaluates an expression. Returns a message for the model if it is invalid.
 pub(super) fn evaluate(expression: &str) -> Result<Number> {
     if expression.len() > EXPRESSION_BYTES_MAX {
         return Err(format!("the expression is longer than {EXPRESSION_BYTES_MAX} bytes"));
@@ -25,6 +25,7 @@ pub(super) fn evaluate(expression: &str) -> Result<Number> {
     }
 }
 
+/// Text with the current position and nesting depth.
 struct Parser<'a> {
     text: &'a str,
     position: usize,
@@ -32,6 +33,7 @@ struct Parser<'a> {
 }
 
 impl Parser<'_> {
+    /// Parses terms joined by `+` and `-`.
     fn sum(&mut self) -> Result<Number> {
         self.enter_level()?;
         let mut value = self.product()?;
@@ -43,6 +45,7 @@ impl Parser<'_> {
         Ok(value)
     }
 
+    /// Parses factors joined by `*`, `/` and `%`.
     fn product(&mut self) -> Result<Number> {
         let mut value = self.signed()?;
         while let Some(sign) = self.take(&['*', '×', '·', '/', '÷', '%']) {
@@ -56,6 +59,7 @@ impl Parser<'_> {
         Ok(value)
     }
 
+    /// Parses a factor with its signs.
     fn signed(&mut self) -> Result<Number> {
         self.enter_level()?;
         let value = match self.take(&['-', '−', '+']) {
@@ -67,7 +71,7 @@ impl Parser<'_> {
         Ok(value)
     }
 
-    /// Right-associative: 2 ^ 3 ^ 2 is 2 ^ 9. `**` is the same operator.
+    /// Parses a power. It is right-associative: 2 ^ 3 ^ 2 is 2 ^ 9. `**` is the same operator.
     fn power(&mut self) -> Result<Number> {
         let value = self.atom()?;
         self.peek();
@@ -79,10 +83,11 @@ impl Parser<'_> {
         value.power(&self.signed()?)
     }
 
+    /// Parses a number, a constant, a function call or an expression in parentheses.
     fn atom(&mut self) -> Result<Number> {
         if self.take(&['(']).is_some() {
             let value = self.sum()?;
-            self.close()?;
+            self.expect_close()?;
             return Ok(value);
         }
         match self.peek() {
@@ -96,13 +101,15 @@ impl Parser<'_> {
         }
     }
 
-    fn close(&mut self) -> Result<()> {
+    /// Parses a closing parenthesis.
+    fn expect_close(&mut self) -> Result<()> {
         match self.take(&[')']) {
             Some(_) => Ok(()),
             None => Err("a closing parenthesis is missing".to_owned()),
         }
     }
 
+    /// Parses a number literal.
     fn number(&mut self) -> Result<Number> {
         let rest = &self.text[self.position..];
         let is_part = |c: char| c.is_ascii_digit() || c == '.' || c == '_';
@@ -154,11 +161,11 @@ impl Parser<'_> {
         while self.take(&[',', ';']).is_some() {
             arguments.push(self.sum()?);
         }
-        self.close()?;
-        call(&name, &arguments)
+        self.expect_close()?;
+        call_function(&name, &arguments)
     }
 
-    /// Returns the next character that is not white space.
+    /// Skips white space, and returns the next character. `None` at the end.
     fn peek(&mut self) -> Option<char> {
         let rest = &self.text[self.position..];
         let trimmed = rest.trim_start();
@@ -166,12 +173,14 @@ impl Parser<'_> {
         trimmed.chars().next()
     }
 
+    /// Parses one of the expected characters. `None` if another one follows.
     fn take(&mut self, expected: &[char]) -> Option<char> {
         let next = self.peek().filter(|next| expected.contains(next))?;
         self.position += next.len_utf8();
         Some(next)
     }
 
+    /// Increments the depth. Returns a message if the expression is nested too deeply.
     fn enter_level(&mut self) -> Result<()> {
         self.depth += 1;
         if self.depth > EXPRESSION_DEPTH_MAX {
@@ -183,7 +192,7 @@ impl Parser<'_> {
     }
 }
 
-/// Parses an exponent as in 1e-5. Returns its value and length.
+/// Parses an exponent as in 1e-5. Returns its value and length. `None` if there is none.
 fn scientific(text: &str) -> Option<(i64, usize)> {
     let after = text.strip_prefix(['e', 'E'])?;
     let unsigned = after.strip_prefix(['+', '-']).unwrap_or(after);
@@ -194,10 +203,11 @@ fn scientific(text: &str) -> Option<(i64, usize)> {
     (length > 0).then_some((exponent, end))
 }
 
-fn call(name: &str, arguments: &[Number]) -> Result<Number> {
+/// Applies a function. Returns a message if it is unknown or takes another number of arguments.
+fn call_function(name: &str, arguments: &[Number]) -> Result<Number> {
     match (name, arguments) {
         ("round", [value, places]) => {
-            let places = places.whole(PLACES_MAX);
+            let places = places.to_integer_up_to(PLACES_MAX);
             value.round(places.ok_or_else(|| format!("round takes 0 to {PLACES_MAX} places"))?)
         }
         ("min", [first, rest @ ..]) => {
@@ -206,12 +216,13 @@ fn call(name: &str, arguments: &[Number]) -> Result<Number> {
         ("max", [first, rest @ ..]) => {
             Ok(rest.iter().fold(first, |a, b| if a.is_less(b) { b } else { a }).clone())
         }
-        (name, [value]) => call_one(name, value),
+        (name, [value]) => call_unary(name, value),
         (name, _) => Err(format!("`{name}` does not take {} numbers", arguments.len())),
     }
 }
 
-fn call_one(name: &str, value: &Number) -> Result<Number> {
+/// Applies a function of one number. Returns a message if it is unknown or not defined for the number.
+fn call_unary(name: &str, value: &Number) -> Result<Number> {
     let logarithm = |log: fn(f64) -> f64| match value.to_float() {
         float if float > 0.0 => Number::from_float(log(float)),
         _ => Err("the logarithm needs a positive number".to_owned()),

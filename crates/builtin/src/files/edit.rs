@@ -21,7 +21,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use self::verify::{EditStatus, edit_status, matches};
+use self::verify::{EditStatus, edit_status, find_positions};
 use crate::blocking;
 use crate::files::read::is_binary;
 use crate::limits::EDIT_FILE_BYTES_MAX;
@@ -43,7 +43,8 @@ struct EditArguments {
     new_string: String,
 }
 
-/// The `edit` tool. Created by [`edit()`].
+/// The `edit` tool: replaces text in a file, and can tell after a crash whether an edit was done. Created by
+/// [`edit()`].
 #[derive(Clone)]
 pub struct EditTool {
     spec: ToolSpec,
@@ -78,7 +79,7 @@ impl Tool for EditTool {
         async move {
             let arguments: EditArguments = permit.parse()?;
             let work =
-                move |cancel: &CancellationToken| apply(&workspace, &arguments, &key, cancel);
+                move |cancel: &CancellationToken| apply_edit(&workspace, &arguments, &key, cancel);
             Ok::<_, ToolError>(ToolOutput::text(blocking::run(work).await?))
         }
         .boxed()
@@ -98,7 +99,9 @@ impl Tool for EditTool {
     }
 }
 
-fn apply(
+/// Replaces the text and marks the edit in the file's attributes. Returns an error if the old text does not occur
+/// exactly once.
+fn apply_edit(
     workspace: &WorkspaceRoot,
     arguments: &EditArguments,
     key: &EffectKey,
@@ -115,9 +118,9 @@ fn apply(
     }
     let path = WorkspacePath::parse(&arguments.path)?;
     let _lock = workspace.lock_changes();
-    let (opened, content) = content(workspace, &path)?;
+    let (opened, content) = read_content(workspace, &path)?;
     check_cancelled(cancel)?;
-    let positions = matches(&content, old, COUNT_MAX);
+    let positions = find_positions(&content, old, COUNT_MAX);
     let position = match positions[..] {
         [position] => position,
         [] => {
@@ -145,10 +148,12 @@ fn apply(
     Ok(result_text(&path, changed.len()))
 }
 
+/// Returns the text of a successful edit.
 fn result_text(path: &WorkspacePath, bytes: usize) -> String {
     format!("Edited {path} ({bytes} bytes)")
 }
 
+/// Returns whether an edit was done: by its mark, otherwise by the content of the file.
 fn probe(
     workspace: &WorkspaceRoot,
     arguments: &EditArguments,
@@ -156,7 +161,7 @@ fn probe(
     cancel: &CancellationToken,
 ) -> Result<ProbeOutcome> {
     let path = WorkspacePath::parse(&arguments.path)?;
-    let (opened, content) = content(workspace, &path)?;
+    let (opened, content) = read_content(workspace, &path)?;
     let done = || ProbeOutcome::Completed(ToolOutput::text(result_text(&path, content.len())));
     let markers = EditMarkers::read(&opened.file);
     if markers.as_ref().is_some_and(|markers| markers.contains(key)) {
@@ -173,8 +178,8 @@ fn probe(
     })
 }
 
-/// Reads a text file completely.
-fn content(workspace: &WorkspaceRoot, path: &WorkspacePath) -> Result<(OpenedFile, Vec<u8>)> {
+/// Reads a text file completely. Returns an error if it is too large or binary.
+fn read_content(workspace: &WorkspaceRoot, path: &WorkspacePath) -> Result<(OpenedFile, Vec<u8>)> {
     let mut opened = workspace.open_file(path)?;
     let too_large = |size: u64| {
         Error::Content(format!(

@@ -31,7 +31,7 @@ struct ListArguments {
     #[serde(default)]
     glob: String,
     /// Number of the first entry to show; the first entry is 1.
-    #[serde(default = "one")]
+    #[serde(default = "default_offset")]
     #[schemars(range(min = 1))]
     offset: u64,
 }
@@ -40,24 +40,26 @@ pub(crate) fn workspace_root() -> String {
     ".".to_owned()
 }
 
-fn one() -> u64 {
+fn default_offset() -> u64 {
     1
 }
 
-/// Creates the `list` tool.
+/// Creates the `list` tool. It lists a directory, or the files below it that match a glob.
 pub fn list(workspace: &WorkspaceRoot) -> std::result::Result<FnTool, ToolSpecError> {
     let workspace = workspace.clone();
     let tool = tool_fn("list", DESCRIPTION, move |_cx, arguments: ListArguments| {
         let workspace = workspace.clone();
         async move {
-            let text = blocking::run(move |cancel| listing(&workspace, &arguments, cancel)).await?;
+            let text =
+                blocking::run(move |cancel| list_entries(&workspace, &arguments, cancel)).await?;
             Ok::<_, ToolError>(text)
         }
     })?;
     Ok(tool.with_spec(|spec| spec.effect(EffectClass::Pure)))
 }
 
-fn listing(
+/// Lists a directory, or the files below it that match a glob, as text.
+fn list_entries(
     workspace: &WorkspaceRoot,
     arguments: &ListArguments,
     cancel: &CancellationToken,
@@ -70,7 +72,7 @@ fn listing(
         let read = DirectoryEntries::read(&directory, &path)?;
         for entry in &read.entries {
             check_cancelled(cancel)?;
-            page.push(|| describe(&directory, entry));
+            page.push(|| describe_entry(&directory, entry));
         }
         if read.is_cut {
             notes.push(format!("[only the first {DIRECTORY_ENTRIES_MAX} entries were read]"));
@@ -89,7 +91,7 @@ fn listing(
 }
 
 /// Formats one entry.
-fn describe(directory: impl AsFd, entry: &DirectoryEntry) -> String {
+fn describe_entry(directory: impl AsFd, entry: &DirectoryEntry) -> String {
     let name = escape_name(&entry.name);
     let note = match std::str::from_utf8(&entry.name) {
         Ok(_) => "",
@@ -127,6 +129,7 @@ impl ListPage {
         Self { first, text: String::new(), shown: 0, seen: 0, is_full: false }
     }
 
+    /// Counts an entry, and appends its line if it is on the page and fits.
     fn push(&mut self, line: impl FnOnce() -> String) {
         self.seen += 1;
         if self.seen < self.first || self.is_full {
@@ -143,6 +146,7 @@ impl ListPage {
         self.shown += 1;
     }
 
+    /// Returns the page with its notes. Returns an error if the page is past the end.
     fn finish(self, notes: &[String]) -> Result<String> {
         let entries = count(self.seen, "entry");
         if self.shown == 0 && self.seen > 0 {

@@ -38,7 +38,7 @@ struct ReadArguments {
     /// Path of the file, relative to the workspace.
     path: String,
     /// Number of the first line to show; the first line is 1.
-    #[serde(default = "one")]
+    #[serde(default = "default_offset")]
     #[schemars(range(min = 1))]
     offset: u64,
     /// Maximum number of lines to show; 0 shows as many as fit.
@@ -46,21 +46,22 @@ struct ReadArguments {
     limit: u64,
 }
 
-fn one() -> u64 {
+fn default_offset() -> u64 {
     1
 }
 
-/// Creates the `read` tool.
+/// Creates the `read` tool. It returns a page of lines of a file.
 pub fn read(workspace: &WorkspaceRoot) -> std::result::Result<FnTool, ToolSpecError> {
-    reader(workspace, "read", DESCRIPTION)
+    create_read_tool(workspace, "read", DESCRIPTION)
 }
 
 /// Creates the `read_output` tool, which reads the stored artifacts of truncated outputs.
 pub fn read_output(artifacts: &WorkspaceRoot) -> std::result::Result<FnTool, ToolSpecError> {
-    reader(artifacts, "read_output", OUTPUT_DESCRIPTION)
+    create_read_tool(artifacts, "read_output", OUTPUT_DESCRIPTION)
 }
 
-fn reader(
+/// Creates a tool that reads files of a workspace.
+fn create_read_tool(
     workspace: &WorkspaceRoot,
     name: &str,
     description: &str,
@@ -71,7 +72,7 @@ fn reader(
         async move {
             let redact = cx.redactor().cloned();
             let read = blocking::run(move |cancel| {
-                page_of(&workspace, &arguments, redact.as_deref(), cancel)
+                read_page(&workspace, &arguments, redact.as_deref(), cancel)
             });
             read.await
         }
@@ -79,7 +80,8 @@ fn reader(
     Ok(tool.with_spec(|spec| spec.effect(EffectClass::Pure)))
 }
 
-fn page_of(
+/// Reads a page of lines of a file, with secrets removed.
+fn read_page(
     workspace: &WorkspaceRoot,
     arguments: &ReadArguments,
     redact: Option<&dyn Redact>,
@@ -133,12 +135,12 @@ fn page_of(
     }
 }
 
-/// True if the text contains a zero byte.
+/// Returns true if the text contains a zero byte.
 pub(crate) fn is_binary(start: &[u8]) -> bool {
     memchr::memchr(0, &start[..start.len().min(SNIFF_BYTES)]).is_some()
 }
 
-/// Reads the available bytes. Returns 0 at the end.
+/// Reads available bytes into the buffer, and returns their number. Returns 0 at the end.
 fn read_some(file: &mut impl Read, buffer: &mut [u8]) -> std::io::Result<usize> {
     loop {
         match file.read(buffer) {
@@ -149,7 +151,7 @@ fn read_some(file: &mut impl Read, buffer: &mut [u8]) -> std::io::Result<usize> 
 }
 
 /// Formats the header of a page.
-fn header(first: u64, shown: u64, lines: &str, bytes: u64) -> String {
+fn format_header(first: u64, shown: u64, lines: &str, bytes: u64) -> String {
     let bytes = count(bytes, "byte");
     if first == 1 {
         return format!("[showing first {shown} of {lines} ({bytes} total)]");

@@ -57,21 +57,22 @@ fn matches_default() -> u64 {
     SEARCH_MATCHES_DEFAULT
 }
 
-/// Creates the `search` tool.
+/// Creates the `search` tool. It searches text files for lines that match a pattern.
 pub fn search(workspace: &WorkspaceRoot) -> std::result::Result<FnTool, ToolSpecError> {
     let workspace = workspace.clone();
     let tool = tool_fn("search", DESCRIPTION, move |cx, arguments: SearchArguments| {
         let workspace = workspace.clone();
         async move {
             let redact = cx.redactor().cloned();
-            let found = blocking::run(move |cancel| find(&workspace, &arguments, redact, cancel));
+            let found =
+                blocking::run(move |cancel| run_search(&workspace, &arguments, redact, cancel));
             found.await
         }
     })?;
     Ok(tool.with_spec(|spec| spec.effect(EffectClass::Pure)))
 }
 
-/// State of a search.
+/// State of one search.
 struct Search<'a> {
     matcher: RegexMatcher,
     searcher: Searcher,
@@ -80,7 +81,8 @@ struct Search<'a> {
     cancel: &'a CancellationToken,
 }
 
-fn find(
+/// Searches a file, or the files below a directory, and returns the matches as text.
+fn run_search(
     workspace: &WorkspaceRoot,
     arguments: &SearchArguments,
     redact: Option<Arc<dyn Redact>>,
@@ -95,7 +97,7 @@ fn find(
     if !workspace.is_directory(&path)? {
         let opened = workspace.open_file(&path)?;
         let mut skipped = SkipCounts::default();
-        search.file(opened.file, &path, &mut skipped)?;
+        search.search_file(opened.file, &path, &mut skipped)?;
         return Ok(search.finish(&skipped));
     }
     let skipped = walk(workspace, &path, cancel, |found, skipped| {
@@ -107,7 +109,7 @@ fn find(
             |stat: rustix::fs::Stat| FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
         match opened {
             Ok(opened) if fstat(&opened).is_ok_and(is_file) => {
-                search.file(File::from(opened), found.path, skipped)
+                search.search_file(File::from(opened), found.path, skipped)
             }
             _ => {
                 skipped.add_unreadable();
@@ -119,6 +121,7 @@ fn find(
 }
 
 impl<'a> Search<'a> {
+    /// Compiles the pattern. Returns an error if it is empty, too long or invalid.
     fn new(
         arguments: &SearchArguments,
         redact: Option<Arc<dyn Redact>>,
@@ -152,14 +155,14 @@ impl<'a> Search<'a> {
         Ok(Self { matcher, searcher, matches, bytes_left: SEARCH_BYTES_MAX, cancel })
     }
 
-    /// Searches one file.
-    fn file(
+    /// Searches one file. Returns [`WalkControl::Stop`] if the result is full or the byte limit is reached.
+    fn search_file(
         &mut self,
         file: File,
         path: &WorkspacePath,
         skipped: &mut SkipCounts,
     ) -> Result<WalkControl> {
-        self.matches.begin(path);
+        self.matches.begin_file(path);
         let mut reader = LimitedReader { file, left: &mut self.bytes_left, cancel: self.cancel };
         let searched =
             self.searcher.search_reader(&self.matcher, &mut reader, self.matches.file_sink());
@@ -172,6 +175,7 @@ impl<'a> Search<'a> {
         Ok(if is_enough { WalkControl::Stop } else { WalkControl::Continue })
     }
 
+    /// Returns the matches with notes about skipped files and limits.
     fn finish(self, skipped: &SkipCounts) -> String {
         let mut notes = skipped.notes();
         if self.bytes_left == 0 {
@@ -181,7 +185,7 @@ impl<'a> Search<'a> {
     }
 }
 
-/// A reader with a byte limit. It fails once the call is cancelled.
+/// A reader that ends at a byte limit, and returns an error once the call is cancelled.
 struct LimitedReader<'a> {
     file: File,
     left: &'a mut u64,

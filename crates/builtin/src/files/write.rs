@@ -37,6 +37,7 @@ pub fn write(workspace: &WorkspaceRoot) -> std::result::Result<FnTool, ToolSpecE
         .with_spec(|spec| spec.effect(EffectClass::Idempotent).approval(RequiresApproval::Always)))
 }
 
+/// Writes a file and creates its directories. Returns an error if the content is too large.
 fn write_file(
     workspace: &WorkspaceRoot,
     arguments: &WriteArguments,

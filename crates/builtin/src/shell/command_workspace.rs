@@ -1,4 +1,4 @@
-//! The workspace of a command: the one of its conversation, or the one of its profile.
+//! The workspace of a command: the workspace of its conversation or of its isolation profile.
 
 use provost_core::ToolResultPart;
 use provost_sandbox::WorkspaceMount;
@@ -7,15 +7,15 @@ use provost_workspace::conversation::{
     ConversationWorkspaces, SnapshotLabel, WorkspaceError, WorkspaceHandle, WorkspaceKey,
 };
 
-/// The workspace of a command.
+/// The workspace of a command. It is released when the command has ended.
 pub(super) struct CommandWorkspace {
     /// Access to the conversation's workspace, and the label of the snapshot that the call creates.
     guard: Option<(WorkspaceHandle, SnapshotLabel)>,
 }
 
 impl CommandWorkspace {
-    /// Acquires the workspace of the conversation, if conversations have workspaces. Fails for a call without a
-    /// conversation, because its files could not be saved.
+    /// Acquires the workspace of the conversation, if conversations have workspaces, and reports lost files to the run.
+    /// Returns an error for a call without a conversation, because its files could not be saved.
     pub(super) async fn acquire(
         workspaces: Option<&ConversationWorkspaces>,
         cx: &ToolContext,
@@ -33,7 +33,7 @@ impl CommandWorkspace {
         };
         let guard = workspaces.acquire(&key).await.map_err(tool_error)?;
         if let Some(reason) = guard.data_loss() {
-            conversation.workspace_reset(reason).await.map_err(ToolError::Failed)?;
+            conversation.report_workspace_reset(reason).await.map_err(ToolError::Failed)?;
         }
         let label = SnapshotLabel { label: cx.effect_key().to_string(), turn: conversation.turn };
         Ok(Self { guard: Some((guard, label)) })
@@ -53,8 +53,9 @@ impl CommandWorkspace {
         loss.map(|reason| format!("[the workspace was reset: {reason}]\n")).unwrap_or_default()
     }
 
-    /// Saves the files before the result is returned.
-    pub(super) async fn save_after(
+    /// Saves the files, and returns the result with the note about lost files. Returns an error with the output if the
+    /// files cannot be saved.
+    pub(super) async fn save_and_return(
         self,
         result: Result<ToolOutput, ToolError>,
     ) -> Result<ToolOutput, ToolError> {
@@ -70,7 +71,7 @@ impl CommandWorkspace {
         }
     }
 
-    /// Saves the files.
+    /// Saves the files of the workspace. Does nothing without a conversation workspace.
     pub(super) async fn save(self) -> Result<(), WorkspaceError> {
         match self.guard {
             Some((guard, label)) => guard.release(label).await,
@@ -79,6 +80,7 @@ impl CommandWorkspace {
     }
 }
 
+/// Converts an error of the workspace.
 fn tool_error(error: WorkspaceError) -> ToolError {
     ToolError::Fault(error.to_contract_error())
 }

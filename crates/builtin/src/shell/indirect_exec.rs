@@ -336,7 +336,7 @@ const GIT_READS: &[&str] = &[
     "version",
 ];
 
-/// True if a command runs or may run another program.
+/// Returns true if a command runs or may run another program that its arguments name.
 pub(crate) fn runs_other_programs(command: &Command) -> bool {
     let path = command.name();
     let name = path.rsplit('/').next().unwrap_or(path);
@@ -372,6 +372,7 @@ pub(crate) fn runs_other_programs(command: &Command) -> bool {
     })
 }
 
+/// Returns true if the name is a known program followed by a version.
 fn is_versioned(name: &str) -> bool {
     let rest = VERSIONED.iter().find_map(|known| name.strip_prefix(known));
     rest.is_some_and(|rest| {
@@ -380,6 +381,7 @@ fn is_versioned(name: &str) -> bool {
     })
 }
 
+/// Returns true if the word is one of the options. Long options can be abbreviated, and short options can be combined.
 fn is_option(text: &str, long: &[&str], short: &str) -> bool {
     let name = text.split('=').next().unwrap_or(text);
     let is_long = long.iter().any(|known| match known.starts_with("--") {

@@ -13,10 +13,11 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use super::command_workspace::CommandWorkspace;
 use crate::limits::{SHELL_JOB_OUTPUT_BYTES_MAX, SHELL_JOBS_KEPT_MAX, SHELL_JOBS_MAX};
 
-/// The background jobs of one set of tools. They end when the set is dropped.
+/// The background jobs of one set of tools. Dropping the set ends the jobs.
 #[derive(Clone, Default)]
 pub(super) struct BackgroundJobs(Arc<JobsInner>);
 
+/// Slots and jobs that the clones share.
 struct JobsInner {
     table: Mutex<JobTable>,
     slots: Arc<Semaphore>,
@@ -28,12 +29,14 @@ impl Default for JobsInner {
     }
 }
 
+/// Jobs by number.
 #[derive(Default)]
 struct JobTable {
     jobs: BTreeMap<u64, JobEntry>,
     next: u64,
 }
 
+/// A job with its owner, its state, and the tokens to stop it and to wait for its end.
 struct JobEntry {
     /// Conversation that started the job. The job is visible only there.
     owner: Option<ConversationKey>,
@@ -43,6 +46,7 @@ struct JobEntry {
     _cancel_on_drop: DropGuard,
 }
 
+/// Unread output and result of a job.
 #[derive(Default)]
 struct JobState {
     /// Unread output. If it exceeds the limit, only its end.
@@ -66,7 +70,7 @@ pub(super) struct ConversationKey {
 }
 
 impl ConversationKey {
-    /// Returns the conversation of a call, if it has one.
+    /// Returns the conversation of a call. `None` if it has none.
     pub(super) fn of(cx: &ToolContext) -> Option<Self> {
         let of = cx.conversation()?;
         Some(Self { namespace: of.namespace, id: of.id, principal: of.principal })
@@ -80,11 +84,12 @@ impl BackgroundJobs {
         Some(JobSlot { jobs: self.clone(), permit })
     }
 
-    /// Returns the output of a job since the last read, and its status.
+    /// Returns the output of a job since the last read, and its status. Removes the output. Returns an error if the
+    /// conversation has no such job.
     pub(super) fn read(&self, name: &str, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
         let state = match self.find(name, cx) {
             Some((state, ..)) => state,
-            None => return Err(unknown(name)),
+            None => return Err(unknown_job(name)),
         };
         let mut state = state.lock();
         let mut text = String::from_utf8_lossy(&std::mem::take(&mut state.unread)).into_owned();
@@ -111,14 +116,16 @@ impl BackgroundJobs {
         Ok(ToolOutput::text(text))
     }
 
-    /// Ends a job and waits until it has finished.
+    /// Ends a job and waits until it has finished. Returns an error if the conversation has no such job.
     pub(super) async fn stop(&self, name: &str, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
-        let Some((_, stop, finished)) = self.find(name, cx) else { return Err(unknown(name)) };
+        let Some((_, stop, finished)) = self.find(name, cx) else { return Err(unknown_job(name)) };
         stop.cancel();
         finished.cancelled().await;
         Ok(ToolOutput::text(format!("Job {name} has ended")))
     }
 
+    /// Returns the state of a job, and the tokens to stop it and to wait for its end. `None` if it does not exist or
+    /// belongs to another conversation.
     fn find(
         &self,
         name: &str,
@@ -132,8 +139,9 @@ impl BackgroundJobs {
 }
 
 impl JobSlot {
-    /// Adds a running program to the table. Returns the name of its job.
-    pub(super) fn fill(
+    /// Adds a running program to the table, and starts a task that collects its output and saves its workspace. Returns
+    /// the name of the job.
+    pub(super) fn start_job(
         self,
         owner: Option<ConversationKey>,
         running: SandboxedProcess,
@@ -174,6 +182,7 @@ impl JobSlot {
 }
 
 impl JobState {
+    /// Appends output, and discards the oldest bytes beyond the limit.
     fn add(&mut self, bytes: &[u8]) {
         self.unread.extend_from_slice(bytes);
         let excess = self.unread.len().saturating_sub(SHELL_JOB_OUTPUT_BYTES_MAX);
@@ -182,7 +191,8 @@ impl JobState {
     }
 }
 
-fn unknown(name: &str) -> ToolError {
+/// Creates the error for a name without a job.
+fn unknown_job(name: &str) -> ToolError {
     let shown = first_chars(name, 32);
     ToolError::Retry(format!("there is no job `{shown}`: use the name that shell returned"))
 }

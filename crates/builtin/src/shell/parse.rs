@@ -10,7 +10,7 @@ use std::fmt;
 
 use crate::limits::{COMMAND_BYTES_MAX, COMMAND_WORDS_MAX};
 
-/// A parsed command line.
+/// A parsed command line: commands that are joined by operators.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CommandLine {
     /// The commands in order.
@@ -38,7 +38,7 @@ pub struct Word {
     raw: String,
 }
 
-/// Reason why a line is rejected.
+/// Why a command line is rejected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ParseError {
     /// The line is empty.
@@ -106,7 +106,8 @@ const REDIRECTS: [&str; 8] = [
     "</dev/null",
 ];
 
-/// Parses a command line.
+/// Parses a command line. Returns an error for syntax that different shells may interpret differently, such as
+/// substitutions and redirections to files.
 pub fn parse(line: &str) -> Result<CommandLine, ParseError> {
     if line.len() > COMMAND_BYTES_MAX {
         return Err(ParseError::TooLong);
@@ -120,12 +121,13 @@ pub fn parse(line: &str) -> Result<CommandLine, ParseError> {
     Ok(CommandLine { commands: lexer.commands })
 }
 
-/// True for characters that are invisible or change the text direction.
+/// Returns true for characters that are invisible or change the text direction.
 fn is_invisible(c: char) -> bool {
     let is_format = matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}');
     is_format || (c.is_control() && c != '\n' && c != '\t')
 }
 
+/// Remaining text, with the commands so far.
 struct Lexer<'a> {
     rest: &'a str,
     commands: Vec<Command>,
@@ -134,6 +136,7 @@ struct Lexer<'a> {
 }
 
 impl Lexer<'_> {
+    /// Splits the whole line into commands. Returns an error if it is empty or uses syntax that is not supported.
     fn read(&mut self) -> Result<(), ParseError> {
         loop {
             self.rest = self.rest.trim_start_matches([' ', '\t']);
@@ -151,24 +154,26 @@ impl Lexer<'_> {
                 '#' => return Err(ParseError::Comment),
                 '(' | ')' => return Err(ParseError::Group),
                 '<' | '>' => return Err(ParseError::Redirect),
-                '\n' | ';' | '|' | '&' => self.operator()?,
-                _ => self.word()?,
+                '\n' | ';' | '|' | '&' => self.read_operator()?,
+                _ => self.read_word()?,
             }
         }
-        self.end("")?;
+        self.end_command("")?;
         match self.commands.is_empty() {
             true => Err(ParseError::Empty),
             false => Ok(()),
         }
     }
 
+    /// Returns true if the remaining text begins with this word.
     fn begins_with_word(&self, word: &str) -> bool {
         let ends =
             |rest: &str| rest.is_empty() || rest.starts_with([' ', '\t', '\n', ';', '|', '&']);
         self.rest.strip_prefix(word).is_some_and(ends)
     }
 
-    fn operator(&mut self) -> Result<(), ParseError> {
+    /// Reads an operator between two commands.
+    fn read_operator(&mut self) -> Result<(), ParseError> {
         let (operator, size) = match self.rest.as_bytes() {
             [b'&', b'&', ..] => ("&&", 2),
             [b'|', b'|', ..] => ("||", 2),
@@ -187,10 +192,12 @@ impl Lexer<'_> {
                 _ => Err(ParseError::Operator),
             };
         }
-        self.end(if operator == "\n" { ";" } else { operator })
+        self.end_command(if operator == "\n" { ";" } else { operator })
     }
 
-    fn end(&mut self, after: &'static str) -> Result<(), ParseError> {
+    /// Ends the current command with the operator after it. Returns an error if the command is missing or is not a
+    /// plain program.
+    fn end_command(&mut self, after: &'static str) -> Result<(), ParseError> {
         if self.command.words.is_empty() {
             let is_open = |last: &Command| matches!(last.after, "|" | "||" | "&&");
             let has_redirects = !self.command.redirects.is_empty();
@@ -219,7 +226,8 @@ impl Lexer<'_> {
         Ok(())
     }
 
-    fn word(&mut self) -> Result<(), ParseError> {
+    /// Reads a word with its quotes.
+    fn read_word(&mut self) -> Result<(), ParseError> {
         self.words += 1;
         if self.words > COMMAND_WORDS_MAX {
             return Err(ParseError::TooLong);
@@ -242,7 +250,7 @@ impl Lexer<'_> {
                         None => return Err(ParseError::Quote),
                     }
                 },
-                '"' => double_quoted(&mut chars, &mut word)?,
+                '"' => read_double_quoted(&mut chars, &mut word)?,
                 '\\' => match chars.next() {
                     // A line continuation, which shells treat differently.
                     Some((_, '\n')) | None => return Err(ParseError::Quote),
@@ -259,7 +267,9 @@ impl Lexer<'_> {
     }
 }
 
-fn double_quoted(
+/// Reads up to the closing double quote and appends the text to a word. Returns an error if the quote is not closed or
+/// the text contains a substitution.
+fn read_double_quoted(
     chars: &mut std::iter::Peekable<std::str::CharIndices<'_>>,
     word: &mut Word,
 ) -> Result<(), ParseError> {
@@ -306,7 +316,7 @@ impl Word {
     }
 }
 
-/// True for a name and `=`, which a shell may treat as an assignment even if a part is quoted.
+/// Returns true for a name and `=`, which a shell may treat as an assignment even if a part is quoted.
 fn is_assignment(word: &str) -> bool {
     let Some((name, _)) = word.split_once('=') else { return false };
     let name = name.strip_suffix('+').unwrap_or(name);

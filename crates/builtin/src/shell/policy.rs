@@ -25,44 +25,44 @@ const EFFECTS: [(&str, EffectClass); 3] = [
     ("opaque", EffectClass::Opaque),
 ];
 
-/// Commands that may run at all.
+/// Which commands can run at all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ExecMode {
-    /// None.
+    /// No command.
     Deny,
-    /// Those that a rule allows.
+    /// Commands that a rule allows.
     #[default]
     Allowlist,
-    /// All, confined by the sandbox.
+    /// All commands, confined by the sandbox.
     Full,
 }
 
-/// When a command requires approval.
+/// Which commands require approval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum AskPolicy {
-    /// Always.
+    /// Every command.
     Always,
-    /// If no rule matches.
+    /// Commands that no rule matches. In mode [`ExecMode::Full`], none.
     #[default]
     OnMiss,
-    /// Never. A command without a matching rule is denied.
+    /// No command. In mode [`ExecMode::Allowlist`], a command without a matching rule is denied.
     Off,
 }
 
 /// Arguments that a rule allows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ArgMatcher {
-    /// Any, unless they make the program run another one.
+    /// Any arguments, unless they make the program run another program.
     Any,
-    /// These first, then any, unless they make the program run another one.
+    /// These arguments first, then any, unless they make the program run another program.
     Prefix(Vec<String>),
     /// Exactly these.
     Exact(Vec<String>),
 }
 
-/// A rule that allows one command.
+/// A rule that allows one program with certain arguments.
 #[derive(Debug, Clone)]
 pub struct CommandRule {
     program: Program,
@@ -70,6 +70,7 @@ pub struct CommandRule {
     effect: EffectClass,
 }
 
+/// Program of a rule: a name, or a pattern of paths.
 #[derive(Debug, Clone)]
 enum Program {
     /// A name, which is searched in the system directories.
@@ -100,7 +101,7 @@ pub enum ExecDecision {
     },
 }
 
-/// Commands that an agent may run.
+/// Decides which command lines an agent can run.
 #[derive(Debug, Clone, Default)]
 pub struct ExecPolicy {
     /// Commands that may run at all.
@@ -113,7 +114,7 @@ pub struct ExecPolicy {
 
 impl CommandRule {
     /// Creates a rule for a program name, such as `ls`, or a glob over its absolute path, such as `/opt/tools/*`. Its
-    /// effect class is opaque.
+    /// effect class is opaque. Returns a message if the program is invalid.
     pub fn new(program: &str, args: ArgMatcher) -> Result<Self, String> {
         let program = match program.contains('/') {
             _ if program.is_empty() || !program.chars().all(is_pattern_char) => {
@@ -133,6 +134,7 @@ impl CommandRule {
 
     /// Parses a rule from one line: `git status` allows `git` with `status` as its first argument, and `=make check`
     /// exactly that command. The prefixes `pure:` and `idempotent:` declare the effect class, as in `pure: git log`.
+    /// Returns a message if the line is not a rule.
     pub fn parse(text: &str) -> Result<Self, String> {
         let prefix = EFFECTS.iter().find_map(|(word, effect)| {
             Some((text.trim_start().strip_prefix(word)?.strip_prefix(": ")?, *effect))
@@ -167,6 +169,7 @@ impl CommandRule {
         self
     }
 
+    /// Returns true if the rule allows the command.
     fn matches(&self, command: &Command) -> bool {
         if !self.program.matches(command.name()) {
             return false;
@@ -190,6 +193,8 @@ impl CommandRule {
 }
 
 impl Program {
+    /// Returns true if the program of a command is the program of the rule. A name also matches its path in a system
+    /// directory.
     fn matches(&self, name: &str) -> bool {
         match self {
             Self::Name(expected) => name == expected || is_system_path_of(name, expected),
@@ -203,19 +208,19 @@ impl Program {
     }
 }
 
-/// True for the characters that a rule may use for a program.
+/// Returns true for the characters that a rule may use for a program.
 fn is_pattern_char(c: char) -> bool {
     c.is_alphanumeric() || "._-+/*?[]{},@:".contains(c)
 }
 
-/// True for the path of the program in a system directory.
+/// Returns true for the path of the program in a system directory.
 fn is_system_path_of(path: &str, name: &str) -> bool {
     const DIRS: [&str; 4] = ["/usr/bin/", "/bin/", "/usr/sbin/", "/sbin/"];
     DIRS.iter().any(|dir| path.strip_prefix(dir) == Some(name))
 }
 
 impl ExecPolicy {
-    /// Decides about a command line.
+    /// Returns whether a command line runs, requires approval or is denied, as in the table of this module.
     pub fn decide(&self, text: &str) -> ExecDecision {
         let deny = |reason: String| ExecDecision::Deny { reason };
         if self.mode == ExecMode::Deny {
@@ -235,7 +240,8 @@ impl ExecPolicy {
         }
     }
 
-    /// Returns the parsed line and its effect class, if each of its commands matches a rule.
+    /// Parses a line, and returns its least repeatable effect class. Returns the reason if the line cannot be parsed or
+    /// a command matches no rule.
     fn match_rules(&self, text: &str) -> Result<(CommandLine, EffectClass), String> {
         let line = parse::parse(text)
             .map_err(|reason| format!("the command line cannot be parsed: {reason}"))?;
@@ -290,12 +296,13 @@ impl ExecPolicy {
 }
 
 impl CommandRule {
-    /// Returns the rule if `others` contains it, with the less repeatable effect class of the two.
+    /// Returns the rule with the less repeatable effect class, if `others` contains the same rule. `None` if not.
     fn common_with(&self, others: &[Self]) -> Option<Self> {
         let other = others.iter().find(|other| other.is_same(self))?;
         Some(Self { effect: less_repeatable(self.effect, other.effect), ..self.clone() })
     }
 
+    /// Returns true if both rules allow the same program with the same arguments.
     fn is_same(&self, other: &Self) -> bool {
         let is_same = match (&self.program, &other.program) {
             (Program::Name(a), Program::Name(b)) => a == b,

@@ -12,7 +12,7 @@ use crate::files::read::is_binary;
 /// Number of bytes of a page that may declare its encoding.
 const META_BYTES: usize = 1024;
 
-/// A response body.
+/// Body of a response, with its content type and URL.
 pub(super) struct PageBody<'a> {
     pub(super) bytes: &'a [u8],
     pub(super) content_type: &'a str,
@@ -20,8 +20,8 @@ pub(super) struct PageBody<'a> {
 }
 
 impl PageBody<'_> {
-    /// Returns the text in a format.
-    pub(super) fn read(&self, format: PageFormat) -> Result<String> {
+    /// Converts the body to text in a format. Returns an error if it is not text, or not the requested JSON.
+    pub(super) fn to_text(&self, format: PageFormat) -> Result<String> {
         let media = self.content_type.split(';').next().unwrap_or_default().trim();
         let media = media.to_ascii_lowercase();
         let is_text = media.is_empty()
@@ -46,7 +46,7 @@ impl PageBody<'_> {
             PageFormat::Markdown | PageFormat::Text if is_html => {
                 let document = Document::parse(&text);
                 let main = readability::main_part(&document);
-                Ok(render::render(&document, main, self.url, format == PageFormat::Markdown))
+                Ok(render::render_page(&document, main, self.url, format == PageFormat::Markdown))
             }
             PageFormat::Markdown | PageFormat::Text => Ok(text.into_owned()),
         }
@@ -59,18 +59,20 @@ impl PageBody<'_> {
         let start = String::from_utf8_lossy(start).to_ascii_lowercase();
         [self.content_type.to_ascii_lowercase(), start]
             .iter()
-            .find_map(|text| charset(text))
+            .find_map(|text| named_encoding(text))
             .unwrap_or(UTF_8)
     }
 }
 
-fn charset(text: &str) -> Option<&'static Encoding> {
+/// Returns the encoding that a header or the start of a page names. `None` if it names none.
+fn named_encoding(text: &str) -> Option<&'static Encoding> {
     let (_, after) = text.split_once("charset=")?;
     let after = after.trim_start_matches(['"', '\'']);
     let end = after.find(|c: char| !(c.is_ascii_alphanumeric() || "-_:".contains(c)));
     Encoding::for_label(&after.as_bytes()[..end.unwrap_or(after.len())])
 }
 
+/// Returns true if the text begins like an HTML page.
 fn looks_like_html(text: &str) -> bool {
     let start = text.trim_start();
     let start = &start[..start.floor_char_boundary(200)].to_ascii_lowercase();

@@ -100,7 +100,7 @@ pub(super) fn decode(text: &str) -> String {
         decoded.push_str(&rest[..at]);
         rest = &rest[at + 1..];
         let window = &rest[..rest.floor_char_boundary(NAME_BYTES_MAX)];
-        let found = window.find(';').and_then(|end| Some((character(&rest[..end])?, end)));
+        let found = window.find(';').and_then(|end| Some((resolve_reference(&rest[..end])?, end)));
         match found {
             Some((c, end)) => {
                 decoded.push(c);
@@ -113,7 +113,8 @@ pub(super) fn decode(text: &str) -> String {
     decoded
 }
 
-fn character(name: &str) -> Option<char> {
+/// Returns the character of a reference without `&` and `;`. `None` for an unknown name.
+fn resolve_reference(name: &str) -> Option<char> {
     if let Some(number) = name.strip_prefix('#') {
         let code = match number.strip_prefix(['x', 'X']) {
             Some(hex) => u32::from_str_radix(hex, 16).ok()?,

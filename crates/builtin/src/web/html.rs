@@ -49,7 +49,7 @@ const BLOCKS: [&str; 27] = [
     "details",
 ];
 
-/// A page.
+/// A parsed page: its title and its nodes.
 pub(super) struct Document {
     nodes: Vec<Node>,
     title: String,
@@ -77,7 +77,7 @@ pub(super) struct Element {
 }
 
 impl Element {
-    /// Returns the value of an attribute.
+    /// Returns the value of an attribute. `None` if the element does not have it.
     pub(super) fn attribute(&self, name: &str) -> Option<&str> {
         self.attributes.iter().find(|(known, _)| *known == name).map(|(_, value)| value.as_str())
     }
@@ -87,7 +87,7 @@ impl Document {
     /// The root node.
     pub(super) const ROOT: usize = 0;
 
-    /// Parses a page.
+    /// Parses a page. It never fails; a page with too many nodes is cut.
     pub(super) fn parse(text: &str) -> Self {
         let root =
             Node { kind: Kind::Element(Element::default()), parent: 0, children: Vec::new() };
@@ -95,13 +95,13 @@ impl Document {
         let mut builder = Builder { document, open: vec![Self::ROOT] };
         let mut rest = text;
         while let Some(at) = rest.find('<') {
-            builder.text(&rest[..at]);
-            rest = builder.markup(&rest[at..]);
+            builder.add_text(&rest[..at]);
+            rest = builder.parse_markup(&rest[at..]);
             if builder.document.nodes.len() >= PAGE_NODES_MAX {
                 return builder.document;
             }
         }
-        builder.text(rest);
+        builder.add_text(rest);
         builder.document
     }
 
@@ -129,6 +129,7 @@ impl Document {
     }
 }
 
+/// Nodes so far, with the open elements.
 struct Builder {
     document: Document,
     /// The open elements, beginning with the root.
@@ -136,6 +137,7 @@ struct Builder {
 }
 
 impl Builder {
+    /// Adds a node to the innermost open element. Returns its index.
     fn add(&mut self, kind: Kind) -> usize {
         let index = self.document.nodes.len();
         let parent = self.open.last().copied().unwrap_or(Document::ROOT);
@@ -144,14 +146,15 @@ impl Builder {
         index
     }
 
-    fn text(&mut self, text: &str) {
+    /// Adds a text with decoded character references. Does nothing for an empty text.
+    fn add_text(&mut self, text: &str) {
         if !text.is_empty() {
             self.add(Kind::Text(entity::decode(text)));
         }
     }
 
     /// Parses markup that begins with `<`. Returns the remaining text.
-    fn markup<'a>(&mut self, text: &'a str) -> &'a str {
+    fn parse_markup<'a>(&mut self, text: &'a str) -> &'a str {
         if let Some(comment) = text.strip_prefix("<!--") {
             return comment.find("-->").map_or("", |end| &comment[end + 3..]);
         }
@@ -161,27 +164,28 @@ impl Builder {
             b'/' => {
                 let Some(end) = text.find('>') else { return "" };
                 let name = text[2..end].split_ascii_whitespace().next().unwrap_or_default();
-                self.close(&name.to_ascii_lowercase());
+                self.close_element(&name.to_ascii_lowercase());
                 &text[end + 1..]
             }
-            b if b.is_ascii_alphabetic() => self.tag(text),
+            b if b.is_ascii_alphabetic() => self.parse_tag(text),
             _ => {
-                self.text("<");
+                self.add_text("<");
                 &text[1..]
             }
         }
     }
 
-    fn tag<'a>(&mut self, text: &'a str) -> &'a str {
+    /// Parses a start tag and adds its element. Returns the remaining text.
+    fn parse_tag<'a>(&mut self, text: &'a str) -> &'a str {
         let inner = &text[1..];
         let is_end = |c: char| c.is_ascii_whitespace() || c == '/' || c == '>';
         let length = inner.find(is_end).unwrap_or(inner.len());
         let mut element =
             Element { name: inner[..length].to_ascii_lowercase(), attributes: Vec::new() };
-        let (rest, is_closed) = attributes(&inner[length..], &mut element);
+        let (rest, is_closed) = parse_attributes(&inner[length..], &mut element);
         let name = element.name.clone();
         if RAW.contains(&name.as_str()) {
-            return self.raw(&name, rest);
+            return self.skip_raw(&name, rest);
         }
         self.end_implied(&name);
         let index = self.add(Kind::Element(element));
@@ -192,8 +196,8 @@ impl Builder {
         rest
     }
 
-    /// Skips the text of a raw element.
-    fn raw<'a>(&mut self, name: &str, text: &'a str) -> &'a str {
+    /// Skips the text of a raw element, and keeps the text of the first title. Returns the remaining text.
+    fn skip_raw<'a>(&mut self, name: &str, text: &'a str) -> &'a str {
         let mut from = 0;
         while let Some(at) = text[from..].find("</") {
             let start = from + at + 2;
@@ -209,7 +213,7 @@ impl Builder {
         ""
     }
 
-    /// Closes the elements that a new element ends implicitly.
+    /// Closes the elements that a new element ends implicitly, such as a paragraph before a heading.
     fn end_implied(&mut self, name: &str) {
         let Some(last) = self.open.last().and_then(|last| self.document.element(*last)) else {
             return;
@@ -232,7 +236,8 @@ impl Builder {
         }
     }
 
-    fn close(&mut self, name: &str) {
+    /// Closes the innermost open element with this name and the elements inside it. Does nothing if there is none.
+    fn close_element(&mut self, name: &str) {
         let has_name = |index: &usize| {
             self.document.element(*index).is_some_and(|element| element.name == name)
         };
@@ -245,7 +250,7 @@ impl Builder {
 }
 
 /// Parses attributes up to the end of the tag. Returns the remaining text, and whether the tag is self-closing.
-fn attributes<'a>(text: &'a str, element: &mut Element) -> (&'a str, bool) {
+fn parse_attributes<'a>(text: &'a str, element: &mut Element) -> (&'a str, bool) {
     let mut rest = text;
     let mut is_closed = false;
     loop {
@@ -280,6 +285,7 @@ fn attributes<'a>(text: &'a str, element: &mut Element) -> (&'a str, bool) {
     }
 }
 
+/// Splits a quoted or unquoted value from the text. Returns the value and the remaining text.
 fn attribute_value(text: &str) -> (&str, &str) {
     let quote = text.chars().next().filter(|c| matches!(c, '"' | '\''));
     match quote {

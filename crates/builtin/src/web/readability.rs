@@ -31,16 +31,16 @@ const NEGATIVE_NAMES: [&str; 14] = [
 /// Words in the names of elements with the main content.
 const POSITIVE_NAMES: [&str; 6] = ["article", "content", "main", "post", "entry", "story"];
 
-/// True if the element is never part of the text.
+/// Returns true if the element is never part of the text.
 pub(super) fn is_hidden(element: &Element) -> bool {
     HIDDEN_ELEMENTS.contains(&element.name.as_str())
         || element.attribute("hidden").is_some()
         || element.attribute("aria-hidden") == Some("true")
 }
 
-/// Returns the node of the main content.
+/// Returns the node of the main content, or the root if no node qualifies.
 pub(super) fn main_part(document: &Document) -> usize {
-    let sizes = sizes(document);
+    let sizes = measure(document);
     let candidates = (0..document.len()).filter(|index| {
         document.element(*index).is_some_and(|element| {
             matches!(element.name.as_str(), "main" | "article")
@@ -53,7 +53,7 @@ pub(super) fn main_part(document: &Document) -> usize {
     {
         return longest;
     }
-    best(document, &sizes).unwrap_or(Document::ROOT)
+    best_scored(document, &sizes).unwrap_or(Document::ROOT)
 }
 
 /// Text lengths of a node, in characters.
@@ -63,8 +63,8 @@ struct Size {
     in_links: usize,
 }
 
-/// Returns the sizes of all nodes, without hidden ones.
-fn sizes(document: &Document) -> Vec<Size> {
+/// Returns the text lengths of all nodes. Hidden nodes have length 0.
+fn measure(document: &Document) -> Vec<Size> {
     let mut sizes = vec![Size::default(); document.len()];
     // A node precedes its children, so in reverse order each size is complete before it is added to the parent.
     for index in (1..document.len()).rev() {
@@ -83,8 +83,9 @@ fn sizes(document: &Document) -> Vec<Size> {
     sizes
 }
 
-/// Returns the node with the most text in direct paragraphs, weighted by its name and its share of links.
-fn best(document: &Document, sizes: &[Size]) -> Option<usize> {
+/// Returns the node with the most text in direct paragraphs, weighted by its name and its share of links. `None` if no
+/// paragraph is long enough.
+fn best_scored(document: &Document, sizes: &[Size]) -> Option<usize> {
     let mut scores = vec![0.0f64; document.len()];
     for (index, size) in sizes.iter().enumerate().skip(1) {
         let is_paragraph = document

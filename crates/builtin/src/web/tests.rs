@@ -16,7 +16,7 @@ fn page(html: &str, format: PageFormat) -> String {
     let url = Url::parse("https://example.com/docs/page").unwrap();
     let body =
         PageBody { bytes: html.as_bytes(), content_type: "text/html; charset=utf-8", url: &url };
-    body.read(format).unwrap()
+    body.to_text(format).unwrap()
 }
 
 const ARTICLE: &str = r##"<!doctype html><html><head><title>Bread &amp; Butter</title>
@@ -118,18 +118,19 @@ fn encodings_are_those_of_the_header_or_the_page() {
         (b"\xff\xfec\0a\0f\0\xe9\0", "text/plain; charset=utf-16"),
         (b"<meta charset=\"windows-1252\">caf\xe9", "text/html"),
     ] {
-        let text = PageBody { bytes, content_type, url: &url }.read(PageFormat::Text).unwrap();
+        let text = PageBody { bytes, content_type, url: &url }.to_text(PageFormat::Text).unwrap();
         assert_eq!(text.trim_end(), "café", "{content_type}");
     }
     for (bytes, content_type) in
         [(&b"\x89PNG\0"[..], "image/png"), (b"a\0b", "text/plain"), (b"%PDF", "application/pdf")]
     {
-        let error = PageBody { bytes, content_type, url: &url }.read(PageFormat::Text).unwrap_err();
+        let error =
+            PageBody { bytes, content_type, url: &url }.to_text(PageFormat::Text).unwrap_err();
         assert!(error.to_string().contains("only text"), "{error}");
     }
     let json = |text: &str| {
         PageBody { bytes: text.as_bytes(), content_type: "application/json", url: &url }
-            .read(PageFormat::Json)
+            .to_text(PageFormat::Json)
     };
     assert_eq!(json("{\"a\": [1, 2]}").unwrap(), "{\"a\": [1, 2]}");
     assert!(json("<html>").unwrap_err().to_string().contains("not JSON"));
@@ -246,8 +247,8 @@ async fn what_is_kept_and_where_it_is_cut_holds_no_part_of_a_secret() {
     let spill = Arc::new(FileArtifactStore::new(dir.path(), "artifacts"));
     let redactor = provost_redact::Redactor::new();
     redactor.register(&provost_core::Secret::from(SECRET)).unwrap();
-    let oversight = GuardServices { redact: Some(Arc::new(redactor)), ..GuardServices::default() };
-    let guard = Guard::default().with_services(oversight);
+    let services = GuardServices { redact: Some(Arc::new(redactor)), ..GuardServices::default() };
+    let guard = Guard::default().with_services(services);
     let tool = Arc::new(fetch_with_artifacts(open(), spill).unwrap()) as Arc<dyn Tool>;
     let shown = call_under(&guard, &tool, json!({ "url": url }), &key(1)).await.unwrap().to_text();
     let kept = std::fs::read_dir(dir.path()).unwrap().next().unwrap().unwrap();

@@ -53,10 +53,10 @@ enum Access {
 /// Command lines that require approval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
 enum Approval {
-    /// Never; command lines that are not allowed fail
+    /// Never; with `allowlist`, other command lines fail
     #[value(alias = "off")]
     Never,
-    /// Command lines with a command that --shell-allow does not name
+    /// Command lines with a command that --shell-allow does not name; with `full`, none
     #[default]
     #[value(alias = "on-miss")]
     Unlisted,
@@ -71,7 +71,7 @@ enum Workspace {
     #[default]
     #[value(alias = "workspace")]
     Shared,
-    /// A private workspace of the session, which is kept between calls
+    /// A private workspace of the conversation, which is kept between calls
     #[value(alias = "conversation")]
     Session,
 }

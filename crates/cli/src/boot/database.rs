@@ -11,7 +11,7 @@ use provost_store::{RestoreOptions, Store, StoreError, StoreOptions};
 use crate::data;
 use crate::error::CliError;
 
-/// A finding of a check.
+/// Damage of the database that a check found.
 pub(crate) struct Damage {
     /// Kind of damage.
     pub(crate) code: &'static str,

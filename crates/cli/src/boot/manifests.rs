@@ -7,7 +7,7 @@ use provost_engine::Engine;
 use provost_host::tool::ToolProvider;
 use provost_resource::ResourceSet;
 
-use super::engine_problem;
+use super::to_cli_error;
 use crate::error::CliError;
 
 /// The manifests of a process.
@@ -56,7 +56,7 @@ impl Manifests {
             let title = Some(agent.title.as_str()).filter(|title| !title.is_empty());
             let spec = agent.spec.clone().or_default_for(&agent.name);
             let stored = self.engine.put_agent(&namespace, &agent.name, title, spec).await;
-            stored.map_err(|error| engine_problem(&error))?;
+            stored.map_err(|error| to_cli_error(&error))?;
         }
         Ok(())
     }

@@ -83,7 +83,7 @@ impl Conversation {
         &self.client
     }
 
-    /// Returns the name of the session.
+    /// Returns the name of the session. `None` for a conversation without a name.
     pub(crate) fn name(&self) -> Option<&str> {
         self.name.as_deref()
     }
@@ -183,6 +183,7 @@ impl Conversation {
         Ok(())
     }
 
+    /// Returns the events of a run, and remembers the run as shown.
     fn follow(&mut self, run: RunId) -> RunStream {
         self.last_shown = Some(run);
         let agent = match (&self.local, &self.agent) {
@@ -205,7 +206,7 @@ impl Conversation {
     async fn check(&self, run: &Run) -> Result<(), CliError> {
         match &self.local {
             Some(local) if run.ended.is_none() => {
-                local.check(self.client.namespace(), &run.agent).await
+                local.check_executable(self.client.namespace(), &run.agent).await
             }
             _ => Ok(()),
         }
@@ -226,6 +227,7 @@ impl Conversation {
         Ok(self.client.runs(&list).await?.items)
     }
 
+    /// Creates the task for a message in this session.
     fn task(&self, text: &str) -> Result<NewTask, CliError> {
         let session: SessionName = self
             .session

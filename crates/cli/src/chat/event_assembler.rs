@@ -84,7 +84,7 @@ impl EventAssembler {
         self.has_ended
     }
 
-    /// Returns the tool of an approval request.
+    /// Returns the tool of an approval request. `None` if the request is not open.
     pub(crate) fn tool(&self, id: ApprovalId) -> Option<&String> {
         self.tools.get(&id)
     }
@@ -115,12 +115,14 @@ impl EventAssembler {
         self.number(Event { v: EVENT_VERSION, run_id, seq: 0, at, agent, kind })
     }
 
+    /// Gives an event the next sequence number.
     fn number(&mut self, event: Event) -> Event {
         let seq = self.next_seq;
         self.next_seq += 1;
         Event { seq, ..event }
     }
 
+    /// Converts a delta to events. Empty for an unknown kind or a stale delta.
     fn apply_delta(&mut self, delta: Delta) -> Vec<Event> {
         // An unknown kind of delta comes from a newer version and is ignored.
         let Ok(event) = serde_json::from_value::<Event>(delta.event) else { return Vec::new() };
@@ -155,6 +157,7 @@ impl EventAssembler {
         true
     }
 
+    /// Discards the deltas of an earlier attempt.
     fn begin_attempt(&mut self, epoch: u64) {
         if epoch > self.epoch {
             self.epoch = epoch;
@@ -172,6 +175,7 @@ impl EventAssembler {
         true
     }
 
+    /// Converts a durable event to events without repeating delivered deltas.
     fn apply_durable(&mut self, event: RunEvent) -> Result<Vec<Event>, CliError> {
         self.begin_attempt(event.epoch);
         let at = event.at.0;
@@ -179,6 +183,7 @@ impl EventAssembler {
         Ok(kinds.into_iter().map(|kind| self.event(at, kind)).collect())
     }
 
+    /// Converts the kind and the data of a durable event.
     fn event_kinds(&mut self, event: RunEvent) -> Result<Vec<EventKind>, CliError> {
         let RunEvent { kind, data, message, result, at, .. } = event;
         let body = data.map_or_else(|| "{}".to_owned(), |data| data.to_string());
@@ -261,6 +266,7 @@ impl EventAssembler {
         Ok(Vec::from_iter(kind))
     }
 
+    /// Returns the events that end a turn, and the events of the turn that were not delivered as deltas.
     fn finish_turn(&mut self, finished: TurnFinished, message: Message) -> Vec<EventKind> {
         let TurnFinished { turn, stop, usage } = finished;
         let mut kinds = Vec::new();
@@ -278,6 +284,7 @@ impl EventAssembler {
         kinds
     }
 
+    /// Returns the event that ends the run.
     fn end_event(&mut self, ended: RunEnded, at: Timestamp) -> Result<EventKind, CliError> {
         Ok(match ended.status {
             RunStatus::Ok => EventKind::Finished { summary: Box::new(self.summary(&ended, at)?) },
@@ -333,6 +340,7 @@ fn text(message: &Message) -> String {
     message.parts.iter().filter_map(ContentPart::as_text).collect()
 }
 
+/// Returns the reasoning of a message.
 fn reasoning(message: &Message) -> String {
     let parts = message.parts.iter().filter_map(|part| match part {
         ContentPart::Reasoning(reasoning) => Some(reasoning.text.as_str()),

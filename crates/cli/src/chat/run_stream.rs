@@ -93,7 +93,7 @@ impl RunStream {
         }
     }
 
-    /// Returns the tool of an approval request.
+    /// Returns the tool of an approval request. `None` if the request is not open.
     pub(crate) fn tool(&self, id: ApprovalId) -> Option<String> {
         self.approvals.get(id).map(|approval| approval.tool)
     }

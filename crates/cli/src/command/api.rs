@@ -36,7 +36,7 @@ pub(super) trait ApiCommand {
     }
 
     /// Reads and validates the input of the command before the connection is opened.
-    fn check(&mut self) -> Result<(), CliError> {
+    fn read_input(&mut self) -> Result<(), CliError> {
         Ok(())
     }
 
@@ -45,12 +45,12 @@ pub(super) trait ApiCommand {
 }
 
 /// Opens a connection, runs a command and closes the connection.
-pub(super) fn connected(
+pub(super) fn run_connected(
     mut command: impl ApiCommand,
     data: Option<&Path>,
     output: &Output,
 ) -> Result<u8, CliError> {
-    command.check()?;
+    command.read_input()?;
     block_on(async {
         let args = command.connection();
         let mut cx = args.open(data, output, command.if_missing()).await?;

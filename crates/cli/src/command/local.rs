@@ -1,4 +1,4 @@
-//! Commands that do not call the API: they run on this machine.
+//! Commands that work without the API. `chat` and `exec` use the API if `--server` is given.
 
 pub(super) mod chat;
 pub(super) mod completions;

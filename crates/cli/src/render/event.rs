@@ -24,7 +24,7 @@ pub(crate) struct Style {
 }
 
 impl Style {
-    /// Returns the style for text on the streams of this process.
+    /// Prints a part of the response, without control characters on a terminal.
     pub(crate) fn text(output: &Output) -> Self {
         Self { is_json: false, stdout_tty: output.stdout_tty, stderr_color: output.stderr_color }
     }
@@ -115,7 +115,7 @@ impl<O: Write, E: Write> EventPrinter<O, E> {
     }
 }
 
-/// Returns the reason and the payload of an approval request as text.
+/// Returns the reason and the payload of an approval request as text. `None` if it has neither.
 pub(crate) fn approval_details(request: &ApprovalRequest) -> Option<String> {
     let payload = request.payload.as_ref().map(ToString::to_string);
     match (&request.hint, payload) {

@@ -104,6 +104,7 @@ impl Printer {
         self.write(&text)
     }
 
+    /// Serializes a value in the selected format.
     fn serialize(&self, value: &impl Serialize, name: &str) -> Result<String, CliError> {
         match self.format {
             Format::Jsonl => line(value),
@@ -144,6 +145,7 @@ pub(crate) fn line(value: &impl Serialize) -> Result<String, CliError> {
     Ok(text + "\n")
 }
 
+/// Serializes a value as YAML.
 fn yaml(value: &impl Serialize) -> Result<String, CliError> {
     // The conversion through JSON makes numbers and enums look the same in both formats.
     let value = serde_json::to_value(value).map_err(|error| serialize_error(&error))?;

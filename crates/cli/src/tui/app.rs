@@ -120,7 +120,7 @@ pub(crate) struct Running {
     pub(crate) is_cancelling: bool,
 }
 
-/// Facts that the chat shows besides the conversation.
+/// Facts that the chat shows in addition to the conversation.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct StatusInfo {
     /// Name of the model.
@@ -229,6 +229,7 @@ impl App {
         self.input.insert(text);
     }
 
+    /// Applies an event of the run to the transcript and the status.
     fn run_event(&mut self, kind: &EventKind) -> Vec<Effect> {
         match kind {
             EventKind::UserMessage { message } => self.user_message(&message.text()),
@@ -256,6 +257,7 @@ impl App {
         Vec::new()
     }
 
+    /// Shows a message that the run received, unless it is already shown, and removes it from the queue.
     fn user_message(&mut self, text: &str) {
         if self.first_message.as_deref() == Some(text) {
             self.first_message = None;
@@ -285,6 +287,7 @@ impl App {
         vec![Effect::ContinueRun(text)]
     }
 
+    /// Submits the text of the input: as a slash command, a new run, or a message to the active run.
     pub(super) fn submit(&mut self) -> Vec<Effect> {
         if self.input.text().trim().is_empty() {
             return Vec::new();
@@ -309,6 +312,7 @@ impl App {
         self.start(text)
     }
 
+    /// Starts a run with a message.
     fn start(&mut self, text: String) -> Vec<Effect> {
         self.transcript.push(EntryBody::User(text.clone()));
         self.transcript.begin_run();
@@ -344,7 +348,8 @@ impl App {
         };
     }
 
-    /// Decides the oldest request. With `is_always`, also decides later requests of the same tool.
+    /// Decides the oldest request and returns the effects. With `is_always`, also decides the open requests of the same
+    /// tool and approves its later ones automatically. No effects if there is no request.
     pub(super) fn decide_oldest(
         &mut self,
         decision: ApprovalDecision,

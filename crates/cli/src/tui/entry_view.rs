@@ -36,6 +36,7 @@ pub(crate) fn lines(entry: &TranscriptEntry, width: u16, theme: &Theme) -> Vec<L
     }
 }
 
+/// Renders reasoning, as one line unless it is open.
 fn reasoning(text: &str, is_open: bool, width: u16, theme: &Theme) -> Vec<Line<'static>> {
     let style = theme.dim.add_modifier(Modifier::ITALIC);
     if is_open {
@@ -54,6 +55,7 @@ fn reasoning(text: &str, is_open: bool, width: u16, theme: &Theme) -> Vec<Line<'
     vec![Line::styled(fit(&text, usize::from(width)), style)]
 }
 
+/// Renders an error with its hint.
 fn problem_lines(problem: &CliError, width: u16, theme: &Theme) -> Vec<Line<'static>> {
     let pieces = [(problem.message.clone(), theme.error)];
     let mut lines = wrap(&pieces, width, &Indent::hanging("✗ ", theme.error));
@@ -64,6 +66,7 @@ fn problem_lines(problem: &CliError, width: u16, theme: &Theme) -> Vec<Line<'sta
     lines
 }
 
+/// Renders a tool call, with its arguments and result if it is open.
 fn tool_lines(
     tool: &ToolCallEntry,
     is_open: bool,

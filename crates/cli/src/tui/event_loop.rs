@@ -56,7 +56,7 @@ enum ExitReason {
     TerminalClosed,
 }
 
-/// Runs the chat until the user leaves or a signal ends the program. Returns the exit code.
+/// Handles keys, events of the run and signals until the user exits.
 pub(crate) async fn run(mut chat: Chat, options: ChatOptions) -> Result<u8, CliError> {
     let history = chat.conversation.history().await?;
     let terminal = |error: std::io::Error| CliError::io("the terminal", &error);
@@ -89,6 +89,7 @@ fn read_keys() -> mpsc::Receiver<TermEvent> {
     receiver
 }
 
+/// Waits for the next event of the run. Never returns without a run.
 async fn next_event(run: &mut Option<RunStream>) -> Result<Option<Event>, CliError> {
     match run {
         Some(run) => run.next().await,
@@ -189,6 +190,7 @@ impl TuiSession {
         }
     }
 
+    /// Draws the screen.
     fn draw(&mut self) -> std::io::Result<()> {
         // The first frame may scroll to the selected entry, which requires a second frame.
         for _ in 0..2 {
@@ -207,6 +209,7 @@ impl TuiSession {
         Ok(())
     }
 
+    /// Converts an event of the terminal to an action and applies it.
     async fn terminal_event(&mut self, event: TermEvent) {
         let action = match event {
             TermEvent::Key(key) => KeyAction::Key(key),
@@ -265,6 +268,7 @@ impl TuiSession {
         }
     }
 
+    /// Performs an effect of the application, such as starting a run. Returns the resulting action, if any.
     async fn perform(&mut self, effect: Effect) -> Option<KeyAction> {
         let conversation = &mut self.chat.conversation;
         match effect {

@@ -234,6 +234,7 @@ impl Input {
         self.cursor + next.map_or(0, str::len)
     }
 
+    /// Returns the start of the word before the cursor.
     fn word_before(&self) -> usize {
         let word = self.text[..self.cursor].trim_end();
         let space = word.char_indices().rev().find(|(_, c)| c.is_whitespace());

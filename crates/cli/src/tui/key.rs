@@ -93,6 +93,7 @@ impl App {
         })
     }
 
+    /// Applies a key to the input line.
     fn edit_key(&mut self, key: KeyEvent, is_ctrl: bool) -> Vec<Effect> {
         let is_alt = key.modifiers.contains(KeyModifiers::ALT);
         let input = &mut self.input;

@@ -148,6 +148,7 @@ impl Renderer {
         }
     }
 
+    /// Starts an item of a list with its bullet or number.
     fn start_item(&mut self) {
         self.flush();
         let mark = match self.lists.last_mut() {
@@ -227,6 +228,7 @@ impl Renderer {
         }
     }
 
+    /// Ends a code block and renders it.
     fn end_code(&mut self) {
         let Some(code) = self.code.take() else { return };
         self.blocks.push(Block { first: None, rest: "  ".to_owned(), style: self.theme.code });
@@ -237,6 +239,7 @@ impl Renderer {
         self.blocks.pop();
     }
 
+    /// Ends a table and renders it with aligned columns.
     fn end_table(&mut self) {
         let Some(table) = self.table.take() else {
             return;
@@ -272,12 +275,14 @@ impl Renderer {
         self.is_fresh = false;
     }
 
+    /// Renders the collected text as lines. Does nothing if there is none.
     fn flush(&mut self) {
         if !self.inline.is_empty() {
             self.flush_always();
         }
     }
 
+    /// Renders the collected text as lines, an empty line if there is none.
     fn flush_always(&mut self) {
         let rest = self.rest_indent();
         let first = self

@@ -238,6 +238,7 @@ impl Transcript {
         text
     }
 
+    /// Appends a delta to the open entry, or starts an entry if it is of another kind.
     fn stream(&mut self, text: &str, is_answer: bool) {
         let is_streaming = self.is_streaming;
         match self.entries.last_mut() {
@@ -252,6 +253,7 @@ impl Transcript {
         }
     }
 
+    /// Starts an entry that deltas extend.
     fn start_stream(&mut self, text: &str, is_answer: bool) {
         self.push(if is_answer {
             EntryBody::Answer(text.to_owned())
@@ -261,6 +263,7 @@ impl Transcript {
         self.is_streaming = true;
     }
 
+    /// Adds an entry for a tool call.
     fn start_tool(&mut self, call_id: &str, name: &str) {
         self.push(EntryBody::Tool(ToolCallEntry {
             call_id: call_id.to_owned(),
@@ -273,6 +276,7 @@ impl Transcript {
         }));
     }
 
+    /// Sets the complete arguments of a tool call, and adds its entry if needed.
     fn ready(&mut self, call: &ToolCall) {
         if !self.change(&call.id, |_| {}) {
             self.start_tool(&call.id, &call.name);
@@ -283,6 +287,7 @@ impl Transcript {
         });
     }
 
+    /// Marks a tool call as waiting for an approval.
     fn ask(&mut self, request: &ApprovalRequest) {
         self.ready(&request.call);
         self.change(&request.call.id, |tool| {
@@ -291,6 +296,7 @@ impl Transcript {
         });
     }
 
+    /// Sets the result and the duration of a tool call.
     fn finish_tool(&mut self, result: &ToolResult, duration: Duration) {
         self.change(&result.call_id, |tool| {
             tool.result = result.to_text();

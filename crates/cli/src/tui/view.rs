@@ -113,6 +113,7 @@ impl View {
         (total, selected)
     }
 
+    /// Draws the visible rows of the transcript.
     fn draw_transcript(
         &self,
         buffer: &mut Buffer,
@@ -183,7 +184,7 @@ impl View {
         Bottom { lines, approval, cursor }
     }
 
-    /// Renders the oldest approval request, and the keys that decide it.
+    /// Renders the oldest approval request, and the keys that decide it. `None` if no approval is open.
     fn approval_line(&self, app: &App, columns: usize) -> Option<Line<'static>> {
         let request = app.approvals.front()?;
         if app.wants_text() {
@@ -204,6 +205,7 @@ impl View {
         ]))
     }
 
+    /// Renders the status line with model and usage.
     fn status(&self, app: &App, columns: usize) -> Line<'static> {
         let tokens = app.usage.total();
         let status = if tokens == 0 {
@@ -255,6 +257,7 @@ fn gap_before(entries: &[TranscriptEntry], index: usize) -> usize {
     usize::from(!matches!(both, (EntryBody::Tool(_), EntryBody::Tool(_))))
 }
 
+/// Draws a line in a row of an area. Does nothing below the area.
 fn put(buffer: &mut Buffer, area: Rect, row: usize, line: &Line<'_>) {
     let Ok(row) = u16::try_from(row) else { return };
     if row < area.height {

@@ -72,6 +72,7 @@ struct Wrapper<'a> {
 }
 
 impl Wrapper<'_> {
+    /// Returns the indentation of the current line.
     fn indent_now(&self) -> &[StyledText] {
         let indent = if self.lines.is_empty() { &self.indent.first } else { &self.indent.rest };
         let columns: usize = indent.iter().map(|(text, _)| text.width()).sum();
@@ -79,6 +80,7 @@ impl Wrapper<'_> {
         if columns * 2 > self.width { &[] } else { indent }
     }
 
+    /// Appends a character, and ends the line before it if it does not fit.
     fn push(&mut self, grapheme: &str, style: Style) {
         let columns = grapheme.width();
         let indent: usize = self.indent_now().iter().map(|(text, _)| text.width()).sum();
@@ -102,6 +104,7 @@ impl Wrapper<'_> {
         }
     }
 
+    /// Ends the current line.
     fn end_line(&mut self) {
         let mut spans: Vec<Span<'static>> = self
             .indent_now()

@@ -1,4 +1,5 @@
-//! Every way to start an agent or a tool has the same oversight: what a tool says is redacted, and its call is in the audit log.
+//! Every way to start an agent or a tool has the same guard services: the output of a tool is redacted, and its
+//! call is in the audit log.
 
 use provost_testkit::Reply;
 use serde_json::{Value, json};

@@ -76,7 +76,7 @@ impl DurableChildSpawner {
             depth_max: cx.depth_max(),
             agent_path: self.agent_path.clone(),
             step,
-            traceparent: provost_agent::trace::current(),
+            traceparent: provost_agent::trace::current_traceparent(),
             requests,
             concurrency,
         });

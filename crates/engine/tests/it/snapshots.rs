@@ -395,7 +395,10 @@ fn agents_that_lose()
         let look = FnTool::new(spec.effect(EffectClass::Pure), |_permit, cx: ToolContext| {
             async move {
                 let conversation = cx.conversation().unwrap();
-                conversation.workspace_reset("b is lost").await.map_err(ToolError::Failed)?;
+                conversation
+                    .report_workspace_reset("b is lost")
+                    .await
+                    .map_err(ToolError::Failed)?;
                 Ok::<_, ToolError>(ToolOutput::text("a"))
             }
             .boxed()

@@ -16,7 +16,7 @@ use crate::error::HostError;
 use crate::model::Models;
 use crate::tool::{self, ToolProvider};
 
-/// Factory of agents. The engine adds the oversight of the [`ToolProvider`] to every run.
+/// Factory of agents. The engine adds the guard services of the [`ToolProvider`] to every run.
 pub struct AgentFactory {
     models: Arc<Models>,
     defaults: HostDefaults,
@@ -36,7 +36,7 @@ impl AgentFactory {
         if resolved.shell.is_some() {
             self.tools.prepare_shell().await?;
         }
-        self.models.get(resolved.model).map(drop)
+        self.models.get_or_open(resolved.model).map(drop)
     }
 
     /// Builds the built-in tools of an agent.
@@ -86,7 +86,7 @@ impl AgentFactory {
         let is_terminal = profile.name.starts_with(TERMINAL_AGENT_PREFIX);
         let name = if is_terminal { AGENT } else { &profile.name };
         let system_prompt = spec.system_prompt.clone().unwrap_or_else(|| INSTRUCTIONS.to_owned());
-        let builder = Agent::builder(name, self.models.get(resolved.model)?)
+        let builder = Agent::builder(name, self.models.get_or_open(resolved.model)?)
             .tools(tools)
             .limits(limits(spec))
             .context(Truncate::new())

@@ -19,7 +19,7 @@ pub(crate) const NAME: &str = "demo";
 /// Context window that the model reports, in tokens.
 const CONTEXT_WINDOW: u64 = 32_000;
 
-/// Demo model.
+/// Model without a network that gives scripted responses, for demonstrations.
 #[derive(Debug)]
 pub(crate) struct DemoModel {
     info: ModelInfo,
@@ -64,18 +64,18 @@ fn respond(request: &ChatRequest) -> Vec<ModelEvent> {
     }];
     events.extend(words(&text).map(|word| ModelEvent::Text(word.to_owned())));
     let stop = if calls.is_empty() { StopReason::EndTurn } else { StopReason::ToolUse };
-    let mut output = count(&text);
+    let mut output = estimate_tokens(&text);
     for (index, (name, arguments)) in (0..).zip(calls) {
         let json = arguments.to_string();
-        output += count(&json) + 1;
+        output += estimate_tokens(&json) + 1;
         // The id is unique within a run, because the number of messages differs in each turn.
         let id = format!("demo_{turn}_{index}");
         let name = name.to_owned();
         events.push(ModelEvent::ToolCallStart { index, id, name });
         events.push(ModelEvent::ToolCallArguments { index, json });
     }
-    let messages = request.messages.iter().map(|message| count(&message.text()));
-    let system = request.system.as_deref().map_or(0, count);
+    let messages = request.messages.iter().map(|message| estimate_tokens(&message.text()));
+    let system = request.system.as_deref().map_or(0, estimate_tokens);
     let input = messages.sum::<u64>() + system;
     events.push(ModelEvent::Usage(Usage::new(input, output)));
     events.push(ModelEvent::Stop(stop));
@@ -95,7 +95,7 @@ fn words(text: &str) -> impl Iterator<Item = &str> {
 }
 
 /// Estimates the number of tokens.
-fn count(text: &str) -> u64 {
+fn estimate_tokens(text: &str) -> u64 {
     text.split_whitespace().count() as u64
 }
 

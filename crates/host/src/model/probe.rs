@@ -46,7 +46,7 @@ impl Address {
     }
 }
 
-/// Parses the address of a URL. The error describes a valid URL.
+/// Parses the address of a URL. The error explains what a valid URL is.
 pub fn parse_url(url: &str) -> Result<Address, HostError> {
     let invalid = |reason: &str| {
         HostError::invalid(format!("`{}` is not a base URL: {reason}", redact_url(url)))
@@ -95,6 +95,7 @@ pub(crate) fn url_path(url: &str) -> &str {
     path.trim_matches('/')
 }
 
+/// Splits an authority into host and port. `None` if the port is malformed.
 fn split_port(authority: &str, default_port: u16) -> Option<(String, u16)> {
     if let Some(rest) = authority.strip_prefix('[') {
         let (host, after) = rest.split_once(']')?;
@@ -177,6 +178,7 @@ pub fn ollama_models(address: &Address, timeout: Duration) -> Option<Vec<String>
     parse_tags(&answer)
 }
 
+/// Parses the names of the models in the response of an Ollama server. `None` if the response is malformed or an error.
 fn parse_tags(answer: &[u8]) -> Option<Vec<String>> {
     let answer = std::str::from_utf8(answer).ok()?;
     let (head, body) = answer.split_once("\r\n\r\n")?;

@@ -210,6 +210,7 @@ pub fn select(
     Ok(demo_choice(reason))
 }
 
+/// Creates the choice of the demo model.
 fn demo_choice(reason: String) -> ModelChoice {
     ModelChoice {
         provider: Provider::Demo,
@@ -375,6 +376,7 @@ fn split(name: &str, has_base_url: bool) -> Result<(Provider, String), HostError
     }
 }
 
+/// Creates the error for an unknown provider or model.
 fn unknown(name: &str) -> HostError {
     let known =
         "providers are openai, anthropic, ollama, demo, and others such as gemini, groq or mistral";
@@ -397,6 +399,7 @@ fn unknown(name: &str) -> HostError {
     })
 }
 
+/// Returns the base URL of the request. Returns an error if it has none.
 fn require_base_url(request: &ModelRequest) -> Result<String, HostError> {
     request.base_url.clone().ok_or_else(|| {
         HostError::invalid("a model of a compatible server requires a base URL")

@@ -50,6 +50,7 @@ impl Files {
             .map_err(|error| HostError::new(ErrorKind::Bug, error.to_string()))
     }
 
+    /// Opens the workspace with the configured access.
     fn open(&self) -> Result<WorkspaceRoot, HostError> {
         let access = if self.write { Access::ReadWrite } else { Access::ReadOnly };
         WorkspaceRoot::open(&self.dir, access).map_err(|error| {

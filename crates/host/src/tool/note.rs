@@ -35,6 +35,8 @@ pub(crate) fn tool(dir: PathBuf) -> Result<FnTool, ToolSpecError> {
         .with_spec(|spec| spec.approval(RequiresApproval::Always).effect(EffectClass::Idempotent)))
 }
 
+/// Writes a note to a file and returns the message for the model. Returns an error for the model if the name is
+/// invalid.
 fn save(dir: &Path, name: &str, text: &str) -> Result<String, ToolError> {
     let is_legal = |c: char| c.is_alphanumeric() || c == '-' || c == '_';
     if name.is_empty() || name.chars().count() > NAME_CHARS_MAX || !name.chars().all(is_legal) {

@@ -22,7 +22,7 @@ pub struct ShellHost {
     pub sandbox: SandboxRegistry,
     /// Storage of long outputs. `None` if outputs are truncated.
     pub spill: Option<Arc<dyn ArtifactStore>>,
-    /// Workspaces of sessions.
+    /// Workspaces of conversations.
     pub workspaces: Option<ConversationWorkspaces>,
 }
 
@@ -102,6 +102,7 @@ impl Shell {
         shell_tools(options).map_err(|error| HostError::new(ErrorKind::Bug, error.to_string()))
     }
 
+    /// Returns the policy for command lines. Returns an error if a rule is invalid.
     fn policy(&self) -> Result<ExecPolicy, HostError> {
         let rules = self.0.allow.iter().map(|rule| CommandRule::parse(rule));
         let rules = rules.collect::<Result<_, _>>().map_err(|reason| {

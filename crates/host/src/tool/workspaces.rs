@@ -26,12 +26,12 @@ pub(super) async fn open(dir: &Path) -> Result<ConversationWorkspaces, HostError
 impl ToolProvider {
     /// Returns the probe that tells the engine whether the workspace of a resumed run is intact. `None` without
     /// workspaces.
-    pub fn workspaces(&self) -> Option<Arc<dyn WorkspaceProbe>> {
+    pub fn workspace_probe(&self) -> Option<Arc<dyn WorkspaceProbe>> {
         self.workspaces.clone().map(|workspaces| Arc::new(StoredWorkspaces(workspaces)) as _)
     }
 }
 
-/// Probe over the stored workspaces.
+/// Looks up the state of workspaces for explanations.
 struct StoredWorkspaces(ConversationWorkspaces);
 
 impl WorkspaceProbe for StoredWorkspaces {

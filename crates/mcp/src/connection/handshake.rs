@@ -34,7 +34,8 @@ pub(crate) struct Initialized {
     pub(crate) handshake: Handshake,
 }
 
-/// Connects to a server and performs the handshake within the connect timeout.
+/// Connects to a server and performs the handshake within the connect timeout. With [`Handshake::Auto`], tries the
+/// older handshake if the server does not recognize the newer one.
 pub(crate) async fn initialize(
     server: &McpServer,
     handshake: Handshake,
@@ -53,12 +54,14 @@ pub(crate) async fn initialize(
     }
 }
 
+/// Error of one attempt, and whether the server did not recognize the handshake.
 struct HandshakeError {
     error: Error,
     /// True if the server responded but did not understand the request.
     is_unrecognized: bool,
 }
 
+/// Connects and performs one handshake.
 async fn attempt(
     server: &McpServer,
     handshake: Handshake,
@@ -71,7 +74,7 @@ async fn attempt(
     };
     let monitor = Arc::new(ConnectionMonitor::default());
     let client = ServerRequestHandler { elicitation: server.elicitation };
-    let mode = mode(handshake);
+    let mode = lifecycle_mode(handshake);
     let (served, process) = match &server.transport {
         TransportConfig::Stdio(definition) => {
             let started = stdio::start(definition, Arc::clone(&monitor), redaction.stream()).await;
@@ -93,8 +96,8 @@ async fn attempt(
             (timeout_at(deadline, Box::pin(served)).await, Some(process))
         }
         TransportConfig::Http(definition) => {
-            let inner =
-                http::transport(definition, server.connect_timeout, redaction).map_err(refused)?;
+            let inner = http::create_transport(definition, server.connect_timeout, redaction)
+                .map_err(refused)?;
             let transport = MonitoredTransport { inner, monitor: Arc::clone(&monitor) };
             let served = serve_client_with_lifecycle(client, transport, mode);
             (timeout_at(deadline, Box::pin(served)).await, None)
@@ -103,7 +106,7 @@ async fn attempt(
     let service = match served {
         Ok(Ok(service)) => service,
         Ok(Err(error)) => {
-            if let Some(error) = denied(server, redaction, &error) {
+            if let Some(error) = access_error(server, redaction, &error) {
                 return Err(HandshakeError { error, is_unrecognized: false });
             }
             let reason = match &error {
@@ -117,14 +120,15 @@ async fn attempt(
             let error = Error::Connect { server: server.name.clone(), reason };
             return Err(HandshakeError { error, is_unrecognized });
         }
-        Err(_) => return Err(too_slow(server, process.as_deref()).await),
+        Err(_) => return Err(timeout_error(server, process.as_deref()).await),
     };
     let modern = service.peer_info().is_some_and(|info| !info.protocol_version.has_initialize());
     let handshake = if modern { Handshake::Discover } else { Handshake::Initialize };
     Ok(Initialized { service, monitor, process, handshake })
 }
 
-async fn too_slow(server: &McpServer, process: Option<&ServerProcess>) -> HandshakeError {
+/// Creates the error of a handshake that did not finish in time.
+async fn timeout_error(server: &McpServer, process: Option<&ServerProcess>) -> HandshakeError {
     let words = exit_description(process).await;
     let what = format!("complete the handshake{words}");
     let after: Duration = server.connect_timeout;
@@ -134,6 +138,7 @@ async fn too_slow(server: &McpServer, process: Option<&ServerProcess>) -> Handsh
     }
 }
 
+/// Returns the exit status and the standard error of the program. Empty for a server over HTTP.
 async fn exit_description(process: Option<&ServerProcess>) -> String {
     match process {
         Some(process) => process.exit_description().await,
@@ -141,23 +146,24 @@ async fn exit_description(process: Option<&ServerProcess>) -> String {
     }
 }
 
-/// Returns the error of a server that denied access during the handshake.
-fn denied(
+/// Returns the error of a server that denied access during the handshake. `None` for other errors.
+fn access_error(
     server: &McpServer,
     redaction: &ServerRedaction,
     error: &ClientInitializeError,
 ) -> Option<Error> {
     match error {
         ClientInitializeError::LegacyFallbackFailed { fallback, .. } => {
-            denied(server, redaction, fallback)
+            access_error(server, redaction, fallback)
         }
         ClientInitializeError::TransportError { error, .. } => {
-            http::denied(&server.name, redaction, error.error.as_ref())
+            http::denied_error(&server.name, redaction, error.error.as_ref())
         }
         _ => None,
     }
 }
 
+/// Returns true if the server answered with something other than a handshake response.
 fn is_unrecognized_reply(error: &ClientInitializeError) -> bool {
     matches!(
         error,
@@ -180,7 +186,7 @@ fn error_text(error: &ClientInitializeError) -> String {
     }
 }
 
-fn mode(handshake: Handshake) -> ClientLifecycleMode {
+fn lifecycle_mode(handshake: Handshake) -> ClientLifecycleMode {
     let preferred_versions = vec![ProtocolVersion::LATEST];
     match handshake {
         Handshake::Auto => ClientLifecycleMode::Auto {
@@ -192,7 +198,7 @@ fn mode(handshake: Handshake) -> ClientLifecycleMode {
     }
 }
 
-/// Handler of requests from the server.
+/// Answers requests from the server.
 pub(crate) struct ServerRequestHandler {
     elicitation: ElicitationMode,
 }
@@ -219,13 +225,13 @@ impl ClientHandler for ServerRequestHandler {
     }
 }
 
-/// Responds to a request for user input.
+/// Answers a request for user input: with the defaults of the form, or by declining it.
 fn elicit(policy: ElicitationMode, request: &ElicitRequestParams) -> ElicitResult {
     let defaults = match (policy, request) {
         (
             ElicitationMode::Defaults,
             ElicitRequestParams::FormElicitationParams { requested_schema, .. },
-        ) => serde_json::to_value(requested_schema).ok().and_then(|schema| defaults(&schema)),
+        ) => serde_json::to_value(requested_schema).ok().and_then(|schema| form_defaults(&schema)),
         _ => None,
     };
     match defaults {
@@ -235,7 +241,7 @@ fn elicit(policy: ElicitationMode, request: &ElicitRequestParams) -> ElicitResul
 }
 
 /// Returns the defaults of a form. `None` if a required field has no default.
-fn defaults(schema: &Value) -> Option<Value> {
+fn form_defaults(schema: &Value) -> Option<Value> {
     let properties = schema.get("properties")?.as_object()?;
     let default = |(name, property): (&String, &Value)| {
         property.get("default").map(|default| (name.clone(), default.clone()))
@@ -246,8 +252,9 @@ fn defaults(schema: &Value) -> Option<Value> {
     required.all(|name| content.contains_key(name)).then_some(Value::Object(content))
 }
 
-/// Builds the input that the server requested, in the form in which the call is sent again.
-pub(crate) fn input_for(
+/// Answers the requests for input that a server returned instead of a result, for the repeated call. `None` if there
+/// are no requests. Returns a message for a request that is not supported.
+pub(crate) fn answer_input_requests(
     policy: ElicitationMode,
     required: &InputRequiredResult,
 ) -> Result<Option<BTreeMap<String, Value>>, String> {
@@ -277,8 +284,8 @@ mod tests {
     #[test]
     fn defaults_answer_only_what_they_fill() {
         let form = json!({ "properties": { "a": { "default": 1 }, "b": {} }, "required": ["a"] });
-        assert_eq!(defaults(&form), Some(json!({ "a": 1 })));
+        assert_eq!(form_defaults(&form), Some(json!({ "a": 1 })));
         let form = json!({ "properties": { "a": { "default": 1 }, "b": {} }, "required": ["b"] });
-        assert_eq!(defaults(&form), None);
+        assert_eq!(form_defaults(&form), None);
     }
 }

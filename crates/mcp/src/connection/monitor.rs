@@ -20,7 +20,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::limits::{LISTENER_SWEEP, PROGRESS_MAX, SERVER_REQUESTS_MAX};
 
-/// State of one connection, shared by both ends.
+/// State of one connection that its transport and its callers share: why it ended, progress listeners and changes of
+/// the tool list.
 #[derive(Default)]
 pub(crate) struct ConnectionMonitor {
     /// Cancelled once the connection is dead.
@@ -38,18 +39,18 @@ impl ConnectionMonitor {
         self.dead.cancel();
     }
 
-    /// Returns the reason why the connection ended.
+    /// Returns the reason why the connection ended. Returns a general text if no reason was recorded.
     pub(crate) fn reason(&self) -> String {
         let reason = locked(&self.reason).clone();
         reason.unwrap_or_else(|| "the connection ended".to_owned())
     }
 
-    /// Returns true once after the server reported a changed tool list.
+    /// Returns true if the server reported a changed tool list since the last call of this function.
     pub(crate) fn take_changed(&self) -> bool {
         self.changed.swap(false, Ordering::AcqRel)
     }
 
-    /// Inspects an outgoing message, and registers the progress listener of a call.
+    /// Marks a call as sent, and registers its progress listener. Ignores other messages.
     fn inspect_outgoing(&self, message: &ClientJsonRpcMessage) {
         let ClientJsonRpcMessage::Request(request) = message else {
             return;
@@ -71,7 +72,8 @@ impl ConnectionMonitor {
         }
     }
 
-    /// Inspects an incoming message. Returns false if it is consumed here.
+    /// Handles progress and changes of the tool list. Returns false if the message must not be passed on. Ends the
+    /// connection if the server sends too many requests.
     fn inspect_incoming(&self, message: &ServerJsonRpcMessage) -> bool {
         match message {
             ServerJsonRpcMessage::Request(_) => {
@@ -88,7 +90,7 @@ impl ConnectionMonitor {
                     false
                 }
                 ServerNotification::ProgressNotification(progress) => {
-                    self.progress(&progress.params);
+                    self.report_progress(&progress.params);
                     false
                 }
                 ServerNotification::SubscriptionsAcknowledgedNotification(_)
@@ -100,7 +102,8 @@ impl ConnectionMonitor {
         }
     }
 
-    fn progress(&self, progress: &ProgressNotificationParam) {
+    /// Passes progress to the listener of its call, if the call still waits.
+    fn report_progress(&self, progress: &ProgressNotificationParam) {
         let listener =
             locked(&self.listeners).get(&progress.progress_token).and_then(Weak::upgrade);
         if let Some(listener) = listener {
@@ -126,6 +129,7 @@ impl ProgressListener {
         self.sent.load(Ordering::Acquire)
     }
 
+    /// Reports progress to the call, up to [`PROGRESS_MAX`] times.
     fn report(&self, progress: &ProgressNotificationParam) {
         if self.report_count.fetch_add(1, Ordering::Relaxed) >= PROGRESS_MAX {
             return;
@@ -145,7 +149,7 @@ impl ProgressListener {
 #[derive(Clone)]
 pub(crate) struct ProgressListenerRef(pub(crate) Weak<ProgressListener>);
 
-/// A transport that report_count its messages to the monitor.
+/// A transport that reports its messages to the monitor.
 pub(crate) struct MonitoredTransport<T> {
     pub(crate) inner: T,
     pub(crate) monitor: Arc<ConnectionMonitor>,
@@ -195,7 +199,7 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for MonitoredTransport<T> {
     }
 }
 
-/// Locks a mutex, also after a panic in another task.
+/// Locks a mutex, even if another thread panicked while it held the lock.
 pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock()
 }

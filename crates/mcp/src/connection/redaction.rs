@@ -20,12 +20,12 @@ impl ServerRedaction {
         Self(Some(redactor))
     }
 
-    /// Registers a value before it is used.
+    /// Registers a value for redaction. Does nothing without a redactor.
     pub(crate) fn register(&self, value: &Secret<String>) -> Result<(), RegisterError> {
         self.0.as_ref().map_or(Ok(()), |redactor| redactor.register(value))
     }
 
-    /// Registers all secrets of a definition.
+    /// Registers all secrets of a definition. Returns an error if one cannot be registered.
     pub(crate) fn register_secrets(&self, server: &McpServer) -> Result<(), Error> {
         let learned = match &server.transport {
             TransportConfig::Stdio(stdio) => {
@@ -39,6 +39,7 @@ impl ServerRedaction {
         })
     }
 
+    /// Registers the header values, the tokens in them, and the OAuth secret.
     fn register_http_secrets(&self, http: &HttpConfig) -> Result<(), RegisterError> {
         for (_, value) in &http.headers {
             self.register_value(value)?;
@@ -63,15 +64,15 @@ impl ServerRedaction {
         }
     }
 
-    /// Returns a text without secrets.
-    pub(crate) fn text(&self, text: &str) -> String {
+    /// Returns the text with all secrets replaced.
+    pub(crate) fn redact_text(&self, text: &str) -> String {
         match &self.0 {
             Some(redactor) => redactor.redact(text).into_owned(),
             None => text.to_owned(),
         }
     }
 
-    /// Returns a redacted text from a server, truncated to the length for errors.
+    /// Replaces the secrets in a text from a server, and cuts it to the maximum length in error messages.
     pub(crate) fn excerpt(&self, text: impl Into<String>) -> String {
         let text = text.into();
         let Some(redactor) = &self.0 else { return excerpt(text) };

@@ -1,5 +1,4 @@
-//! HTTP client for authorization servers. Names in server metadata are not trusted, so every address is checked when it
-//! is dialled.
+//! HTTP client for requests to the authorization server.
 
 use std::time::{Duration, Instant};
 
@@ -22,15 +21,19 @@ pub(super) struct AuthHttpClient {
 }
 
 impl AuthHttpClient {
-    /// Creates the client. Only a server on this machine may name addresses on this machine.
+    /// Creates the client. It may use addresses on this machine only if the server is on this machine, and addresses in
+    /// private networks only if `network` allows it.
     pub(super) fn new(server: &str, allow_private: bool) -> Result<Self, String> {
         let url = Url::parse(server).map_err(|error| error.to_string())?;
         let host = url.host_str().unwrap_or_default();
         let host = host.trim_start_matches('[').trim_end_matches(']');
         let address = host.parse::<std::net::IpAddr>();
-        let here = host == "localhost" || address.is_ok_and(|address| address.is_loopback());
-        let policy =
-            NetPolicy { allow_loopback: here, allow_private, plain_http: url.scheme() == "http" };
+        let is_local = host == "localhost" || address.is_ok_and(|address| address.is_loopback());
+        let policy = NetPolicy {
+            allow_loopback: is_local,
+            allow_private,
+            plain_http: url.scheme() == "http",
+        };
         Ok(Self { client: NetClient::new(policy) })
     }
 }

@@ -21,7 +21,7 @@ const AUTHORIZATION_TIMEOUT: Duration = Duration::from_secs(300);
 /// Maximum number of scope upgrades of a connection.
 const UPGRADES_MAX: u32 = 1;
 
-/// OAuth state of one server. Concurrent callers wait for the first one and use its result.
+/// Tokens of one server. If several callers need a new token, the first one fetches it, and the others wait for it.
 pub(crate) struct OAuthSession {
     url: String,
     oauth: OAuth,
@@ -34,10 +34,11 @@ impl OAuthSession {
         Self { url: url.to_owned(), oauth, redaction, manager: Mutex::new(None) }
     }
 
-    /// Returns the token to send. `None` if there is none.
+    /// Returns the current token, and registers it for redaction. Refreshes an expired token. `None` if the client is
+    /// not authorized yet.
     pub(crate) async fn token(&self) -> Result<Option<Secret<String>>, String> {
         let mut slot = self.manager.lock().await;
-        let manager = self.initialized(&mut slot).await?;
+        let manager = self.manager(&mut slot).await?;
         match manager.get_access_token().await {
             Ok(token) => {
                 let token = Secret::new(token);
@@ -50,14 +51,15 @@ impl OAuthSession {
         }
     }
 
-    /// Fetches a token after the server rejected the current one.
+    /// Fetches a new token after the server rejected `rejected`: refreshes it, or authorizes the client with its secret
+    /// or by the user. Does nothing if the current token is already another one.
     pub(crate) async fn authorize(
         &self,
         challenge: &str,
         rejected: Option<&Secret<String>>,
     ) -> Result<(), String> {
         let mut slot = self.manager.lock().await;
-        let manager = self.initialized(&mut slot).await?;
+        let manager = self.manager(&mut slot).await?;
         let now = manager.get_access_token().await.ok().map(Secret::new);
         if now.is_some() && now.as_ref() != rejected {
             // Another caller has already fetched a new token.
@@ -75,7 +77,7 @@ impl OAuthSession {
         if let ClientIdentity::WithSecret { id, secret } = &self.oauth.identity {
             return self.authorize_with_secret(manager, id, secret).await;
         }
-        let request = self.request();
+        let request = self.authorization_request();
         let Some(manager) = slot.take() else {
             return Err("the authorization is not initialized".to_owned());
         };
@@ -92,10 +94,11 @@ impl OAuthSession {
         }
     }
 
-    /// Fetches a token with more scopes after the server required them.
-    pub(crate) async fn upgrade(&self, challenge: &str) -> Result<(), String> {
+    /// Lets the user authorize the scopes that the server requires, and fetches a token with them. Returns an error if
+    /// the client has a fixed secret.
+    pub(crate) async fn request_scopes(&self, challenge: &str) -> Result<(), String> {
         let mut slot = self.manager.lock().await;
-        let manager = self.initialized(&mut slot).await?;
+        let manager = self.manager(&mut slot).await?;
         if matches!(self.oauth.identity, ClientIdentity::WithSecret { .. }) {
             return Err("the server requires more scopes than the client has".to_owned());
         }
@@ -112,8 +115,8 @@ impl OAuthSession {
         done
     }
 
-    /// Returns the authorization manager. It is created on first use, with the stored tokens.
-    async fn initialized<'a>(
+    /// Returns the authorization manager. The first call creates it and loads the stored tokens.
+    async fn manager<'a>(
         &self,
         slot: &'a mut Option<AuthorizationManager>,
     ) -> Result<&'a mut AuthorizationManager, String> {
@@ -139,8 +142,7 @@ impl OAuthSession {
         slot.as_mut().ok_or_else(|| "the authorization is not initialized".to_owned())
     }
 
-    /// Checks that the client secret is only sent to its authorization server, and not to one that the MCP server
-    /// names.
+    /// Returns an error if the client secret would be sent to an authorization server that only the MCP server names.
     fn check_issuer(&self, metadata: &AuthorizationMetadata) -> Result<(), String> {
         let has_secret = match &self.oauth.identity {
             ClientIdentity::WithSecret { .. } => true,
@@ -161,7 +163,8 @@ impl OAuthSession {
         Err("the server names an authorization server that the client secret is not for: set its address with `.issuer(..)`".to_owned())
     }
 
-    fn request(&self) -> AuthorizationRequest {
+    /// Creates the request with the configured scopes and client.
+    fn authorization_request(&self) -> AuthorizationRequest {
         let mut request = AuthorizationRequest::new(&self.oauth.redirect)
             .with_initial_scope_selection()
             .with_client_name("Provost");
@@ -180,6 +183,8 @@ impl OAuthSession {
         request
     }
 
+    /// Lets the user authorize the client, and exchanges the code for a token. Returns an error if no authorizer is
+    /// configured.
     async fn authorize_with_user(&self, session: &AuthorizationSession) -> Result<(), String> {
         let Some(authorizer) = &self.oauth.authorizer else {
             return Err(
@@ -195,6 +200,7 @@ impl OAuthSession {
         Ok(())
     }
 
+    /// Exchanges the client id and secret for a token.
     async fn authorize_with_secret(
         &self,
         manager: &mut AuthorizationManager,
@@ -220,19 +226,19 @@ impl OAuthSession {
     }
 }
 
-/// Returns the text of an error. Callers truncate it.
+/// Returns the text of an error. It may be long.
 fn error_text(error: &AuthError) -> String {
     error.to_string()
 }
 
-/// Adapts a [`TokenStore`] to `rmcp`, which stores credentials. The tokens are stored as one JSON text.
+/// Adapts a [`TokenStore`] to `rmcp`. The credentials are stored as one JSON text.
 struct TokenStoreAdapter {
     tokens: Arc<dyn TokenStore>,
     redaction: ServerRedaction,
 }
 
 impl TokenStoreAdapter {
-    /// Registers the tokens of a text, including the refresh token, which is also sent.
+    /// Registers the access token and the refresh token in the JSON for redaction. An error is logged.
     fn register(&self, text: &str) {
         let Ok(credentials) = serde_json::from_str::<serde_json::Value>(text) else { return };
         let response = &credentials["token_response"];

@@ -17,6 +17,6 @@ impl McpToolset {
         arguments: Map<String, Value>,
         cx: ToolContext,
     ) -> Result<ToolOutput, Error> {
-        call::call(&self.connection, tool, arguments, cx).await
+        call::call_tool(&self.connection, tool, arguments, cx).await
     }
 }

@@ -18,7 +18,7 @@ use crate::connection::monitor::{ProgressListener, ProgressListenerRef};
 use crate::connection::{ConnectionGuard, ServerConnection};
 use crate::limits::INPUT_ROUNDS_MAX;
 use crate::tools::result;
-use crate::transport::http::{HttpError, denied};
+use crate::transport::http::{HttpError, denied_error};
 use crate::{Error, TraceContext};
 
 /// Timeout for notifying the server of a cancelled call.
@@ -26,8 +26,9 @@ const CANCEL_TIMEOUT: Duration = Duration::from_secs(1);
 /// Maximum size of a trace header.
 const TRACE_BYTES_MAX: usize = 512;
 
-/// Calls a tool.
-pub(crate) async fn call(
+/// Calls a tool, and answers requests for user input during the call. Returns [`Error::Unknown`] if the response was
+/// lost or did not arrive in time, because the tool may have been executed.
+pub(crate) async fn call_tool(
     connection: &Arc<ServerConnection>,
     tool: &str,
     arguments: JsonObject,
@@ -39,51 +40,54 @@ pub(crate) async fn call(
     for _ in 0..INPUT_ROUNDS_MAX {
         let answer = tokio::select! {
             biased;
-            answer = send(connection, tool, &params, &cx) => answer?,
+            answer = send_call(connection, tool, &params, &cx) => answer?,
             () = sleep_until(deadline) => {
                 let reason = "timed out".to_owned();
-                return Err(unknown(connection, tool, reason));
+                return Err(unknown_outcome(connection, tool, reason));
             }
         };
         match answer {
-            ServerResult::CallToolResult(answer) => return Ok(result::output(answer)),
+            ServerResult::CallToolResult(answer) => return Ok(result::to_output(answer)),
             ServerResult::CustomResult(answer) => {
-                return result::loose_output(answer.0)
-                    .ok_or_else(|| malformed(connection, "the response is not a tool result"));
+                return result::parse_loose_output(answer.0).ok_or_else(|| {
+                    malformed_error(connection, "the response is not a tool result")
+                });
             }
             ServerResult::InputRequiredResult(wanted) => {
                 params.input_responses =
-                    handshake::input_for(connection.server.elicitation, &wanted)
-                        .map_err(|problem| malformed(connection, &problem))?;
+                    handshake::answer_input_requests(connection.server.elicitation, &wanted)
+                        .map_err(|problem| malformed_error(connection, &problem))?;
                 params.request_state = wanted.request_state;
             }
             ServerResult::CreateTaskResult(_) => {
-                return Err(malformed(
+                return Err(malformed_error(
                     connection,
                     "it created a task for the call, which is not supported",
                 ));
             }
-            _ => return Err(malformed(connection, "the response is not a tool result")),
+            _ => return Err(malformed_error(connection, "the response is not a tool result")),
         }
     }
-    Err(malformed(connection, "it requested input too many times"))
+    Err(malformed_error(connection, "it requested input too many times"))
 }
 
-fn malformed(connection: &ServerConnection, problem: &str) -> Error {
+/// Creates the error of a response that violates the protocol.
+fn malformed_error(connection: &ServerConnection, problem: &str) -> Error {
     Error::Malformed {
         server: connection.server.name.clone(),
         problem: connection.redaction.excerpt(problem),
     }
 }
 
-fn unknown(connection: &ServerConnection, tool: &str, reason: String) -> Error {
+/// Creates the error of a call whose outcome is unknown.
+fn unknown_outcome(connection: &ServerConnection, tool: &str, reason: String) -> Error {
     let (server, tool) = (connection.server.name.clone(), connection.redaction.excerpt(tool));
     Error::Unknown { server, tool, reason: connection.redaction.excerpt(reason) }
 }
 
-/// Sends a call and waits for its response. If the connection died before the call was sent, the call is sent on a new
-/// one.
-async fn send(
+/// Sends a call and waits for its response. If the connection ended before the call was sent, sends the call once more
+/// on a new connection.
+async fn send_call(
     connection: &Arc<ServerConnection>,
     tool: &str,
     params: &CallToolRequestParams,
@@ -102,15 +106,15 @@ async fn send(
         let mut request = CallToolRequest::new(params.clone());
         request.extensions.insert(ProgressListenerRef(Arc::downgrade(&listener)));
         let request = ClientRequest::CallToolRequest(request);
-        let sending = active.peer.send_request_with_option(request, options(cx));
+        let sending = active.peer.send_request_with_option(request, request_options(cx));
         let waiting = match timeout_at(deadline, sending).await {
             Ok(sent) => sent.map(PendingCall::new),
-            Err(_) => return Err(unknown(connection, tool, active.close_reason().await)),
+            Err(_) => return Err(unknown_outcome(connection, tool, active.close_reason().await)),
         };
         let answer = match waiting {
             Ok(mut waiting) => tokio::select! {
                 biased;
-                answer = waiting.answer() => answer,
+                answer = waiting.response() => answer,
                 () = active.monitor.dead.cancelled() => Err(ServiceError::TransportClosed),
                 () = cx.cancelled().cancelled() => {
                     waiting.cancel("the run was stopped").await;
@@ -119,7 +123,7 @@ async fn send(
                 () = sleep_until(deadline) => {
                     waiting.cancel("it took too long").await;
                     let seconds = connection.server.call_timeout.as_secs_f32();
-                    return Err(unknown(connection, tool, format!("no answer within {seconds} s")));
+                    return Err(unknown_outcome(connection, tool, format!("no answer within {seconds} s")));
                 }
             },
             Err(error) => Err(error),
@@ -134,11 +138,11 @@ async fn send(
     }
 }
 
-/// Returns the options of every call: its trace context.
-fn options(cx: &ToolContext) -> PeerRequestOptions {
+/// Returns the options of a call with the current trace context. Without a valid context, the options are empty.
+fn request_options(cx: &ToolContext) -> PeerRequestOptions {
     let options = PeerRequestOptions::no_options();
     // The span of the call takes precedence over the trace context that the application gave to the run.
-    let current = provost_tool::trace::current().map(TraceContext::new);
+    let current = provost_tool::trace::current_traceparent().map(TraceContext::new);
     let given = || cx.dep::<TraceContext>().ok().map(|given| TraceContext::clone(&given));
     let Some(trace) = current.or_else(given) else {
         return options;
@@ -164,7 +168,8 @@ impl PendingCall {
         Self(Some(handle))
     }
 
-    async fn answer(&mut self) -> Result<ServerResult, ServiceError> {
+    /// Waits for the response. Returns an error if the connection is closed.
+    async fn response(&mut self) -> Result<ServerResult, ServiceError> {
         let Some(handle) = self.0.as_mut() else {
             return Err(ServiceError::TransportClosed);
         };
@@ -173,6 +178,7 @@ impl PendingCall {
         answer.unwrap_or(Err(ServiceError::TransportClosed))
     }
 
+    /// Notifies the server that the call is cancelled. Does nothing if the response has arrived.
     async fn cancel(&mut self, reason: &str) {
         if let Some(handle) = self.0.take() {
             log_cancel_result(
@@ -182,7 +188,7 @@ impl PendingCall {
     }
 }
 
-/// Logs a failed cancellation. It has no further effect, because the server may not read messages at all.
+/// Logs a failed cancellation. The error has no further effect, because the server may not read messages at all.
 fn log_cancel_result(outcome: Option<Result<(), ServiceError>>) {
     if !matches!(outcome, Some(Ok(()))) {
         tracing::debug!("MCP server could not be notified of a cancelled call");
@@ -213,7 +219,7 @@ pub(crate) async fn call_error(
     let server = || connection.server.name.clone();
     match error {
         ServiceError::McpError(error) if is_transport_error(&error) => {
-            unknown(connection, tool, error.message.into_owned())
+            unknown_outcome(connection, tool, error.message.into_owned())
         }
         ServiceError::McpError(error) => Error::Refused {
             server: server(),
@@ -222,7 +228,7 @@ pub(crate) async fn call_error(
         },
         ServiceError::TransportSend(error) => {
             if let Some(denied) =
-                denied(&connection.server.name, &connection.redaction, error.error.as_ref())
+                denied_error(&connection.server.name, &connection.redaction, error.error.as_ref())
             {
                 return denied;
             }
@@ -234,7 +240,7 @@ pub(crate) async fn call_error(
                     Error::Connect { server: server(), reason: connection.redaction.excerpt(text) }
                 }
                 Some(StreamableHttpError::Client(HttpError::TooLarge)) => {
-                    malformed(connection, &text)
+                    malformed_error(connection, &text)
                 }
                 Some(
                     StreamableHttpError::SessionExpired
@@ -243,20 +249,23 @@ pub(crate) async fn call_error(
                     | StreamableHttpError::TransportChannelClosed,
                 ) => {
                     connection.discard(active, &text);
-                    unknown(connection, tool, text)
+                    unknown_outcome(connection, tool, text)
                 }
-                _ => unknown(connection, tool, text + &tail(active).await),
+                _ => unknown_outcome(connection, tool, text + &exit_details(active).await),
             }
         }
         ServiceError::UnexpectedResponse => {
-            malformed(connection, "the response has an unexpected type")
+            malformed_error(connection, "the response has an unexpected type")
         }
-        ServiceError::TransportClosed => unknown(connection, tool, active.close_reason().await),
-        other => unknown(connection, tool, other.to_string()),
+        ServiceError::TransportClosed => {
+            unknown_outcome(connection, tool, active.close_reason().await)
+        }
+        other => unknown_outcome(connection, tool, other.to_string()),
     }
 }
 
-async fn tail(active: &ConnectionGuard) -> String {
+/// Returns the exit status and the standard error of the program. Empty for a server over HTTP.
+async fn exit_details(active: &ConnectionGuard) -> String {
     let why = active.close_reason().await;
     let reason = active.monitor.reason();
     why.strip_prefix(&reason).unwrap_or_default().to_owned()

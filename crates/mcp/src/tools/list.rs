@@ -30,8 +30,11 @@ pub(crate) struct ToolListCache {
     fresh_until: Option<Instant>,
 }
 
-/// Returns the tools of a server. The list is requested again if it expired or if the server reported a change.
-pub(crate) async fn tools(connection: &Arc<ServerConnection>) -> Result<Vec<Arc<dyn Tool>>, Error> {
+/// Returns the tools of a server. Requests the list if it was not requested, has expired, or the server reported a
+/// change.
+pub(crate) async fn list_tools(
+    connection: &Arc<ServerConnection>,
+) -> Result<Vec<Arc<dyn Tool>>, Error> {
     let active = connection.acquire().await?;
     let mut listed = active.listed.lock().await;
     let changed = active.monitor.take_changed();
@@ -45,7 +48,7 @@ pub(crate) async fn tools(connection: &Arc<ServerConnection>) -> Result<Vec<Arc<
     let limit = connection.server.connect_timeout;
     let outcome = tokio::select! {
         biased;
-        outcome = timeout(limit, pages(connection, &active)) => outcome,
+        outcome = timeout(limit, fetch_pages(connection, &active)) => outcome,
         () = active.monitor.dead.cancelled() => {
             let (server, reason) = (connection.server.name.clone(), connection.redaction.excerpt(active.close_reason().await));
             return Err(Error::Connect { server, reason });
@@ -63,6 +66,7 @@ pub(crate) async fn tools(connection: &Arc<ServerConnection>) -> Result<Vec<Arc<
     Ok(tools)
 }
 
+/// Creates a tool for each listed tool.
 fn to_tools(
     connection: &Arc<ServerConnection>,
     server_tools: &[Arc<ServerTool>],
@@ -73,7 +77,8 @@ fn to_tools(
 
 type Pages = (Vec<Offered>, Option<Duration>);
 
-async fn pages(
+/// Requests all pages of the list, up to the limits. Also returns the shortest time to live.
+async fn fetch_pages(
     connection: &Arc<ServerConnection>,
     active: &ConnectionGuard,
 ) -> Result<Pages, Error> {
@@ -83,7 +88,7 @@ async fn pages(
     let mut ttl: Option<Duration> = None;
     let mut cursor: Option<String> = None;
     for _ in 0..LIST_PAGES_MAX {
-        let page = page(connection, active, cursor.clone()).await?;
+        let page = fetch_page(connection, active, cursor.clone()).await?;
         ttl = [ttl, page.ttl].into_iter().flatten().min();
         if !budget.take(page.tools) {
             return Ok((budget.tools, ttl));
@@ -110,7 +115,7 @@ struct PageBudget<'a> {
 }
 
 impl PageBudget<'_> {
-    /// Adds the tools of a page. Returns false if a limit is reached.
+    /// Adds the tools of a page. A tool that is too large is logged and dropped. Returns false if a limit is reached.
     fn take(&mut self, page: Vec<Offered>) -> bool {
         let server = self.server;
         for tool in page {
@@ -140,7 +145,8 @@ impl PageBudget<'_> {
     }
 }
 
-/// Returns a tool without unused fields, and its size.
+/// Removes the unused fields of a tool, redacts and cuts its description, and returns its size. Returns a message if
+/// the name or the schema is too large.
 fn trim_tool(mut tool: Offered, redaction: &ServerRedaction) -> Result<(Offered, usize), String> {
     if tool.name.len() > TOOL_NAME_BYTES_MAX {
         return Err(format!("its name has {} bytes", tool.name.len()));
@@ -152,7 +158,7 @@ fn trim_tool(mut tool: Offered, redaction: &ServerRedaction) -> Result<(Offered,
     let title = tool.annotations.as_ref().and_then(|annotations| annotations.title.clone());
     let description = tool.description.take().map(Cow::into_owned);
     let mut description = description.or(tool.title.take()).or(title).unwrap_or_default();
-    description = redaction.text(&description);
+    description = redaction.redact_text(&description);
     description.truncate(description.floor_char_boundary(DESCRIPTION_BYTES_MAX));
     let bytes = schema.len() + description.len();
     tool.description = Some(Cow::Owned(description));
@@ -160,13 +166,15 @@ fn trim_tool(mut tool: Offered, redaction: &ServerRedaction) -> Result<(Offered,
     Ok((tool, bytes))
 }
 
+/// One page of the tool list.
 struct ToolPage {
     tools: Vec<Offered>,
     next: Option<String>,
     ttl: Option<Duration>,
 }
 
-async fn page(
+/// Requests one page of the list.
+async fn fetch_page(
     connection: &Arc<ServerConnection>,
     active: &ConnectionGuard,
     cursor: Option<String>,
@@ -190,9 +198,9 @@ async fn page(
         }),
         // One invalid tool turns the whole list into a custom result. The valid tools are kept.
         Ok(ServerResult::CustomResult(result)) => {
-            loose_page(&connection.server.name, &connection.redaction, result.0)
+            parse_loose_page(&connection.server.name, &connection.redaction, result.0)
         }
-        Ok(_) => Err(malformed(&connection.server.name, "the response is not a tool list")),
+        Ok(_) => Err(malformed_error(&connection.server.name, "the response is not a tool list")),
         // A server without tools may not implement the method.
         Err(ServiceError::McpError(error)) if error.code == ErrorCode::METHOD_NOT_FOUND => {
             Ok(ToolPage { tools: Vec::new(), next: None, ttl: None })
@@ -205,18 +213,19 @@ async fn page(
     }
 }
 
-fn malformed(server: &str, problem: &str) -> Error {
+/// Creates the error of a response that violates the protocol.
+fn malformed_error(server: &str, problem: &str) -> Error {
     Error::Malformed { server: server.to_owned(), problem: problem.to_owned() }
 }
 
-/// Parses a page with invalid tools, and keeps the valid ones.
-fn loose_page(
+/// Parses a page with invalid tools, and keeps the valid ones. Invalid tools are logged.
+fn parse_loose_page(
     server: &str,
     redaction: &ServerRedaction,
     mut result: Value,
 ) -> Result<ToolPage, Error> {
     let Some(Value::Array(tools)) = result.get_mut("tools").map(Value::take) else {
-        return Err(malformed(server, "the response is not a tool list"));
+        return Err(malformed_error(server, "the response is not a tool list"));
     };
     let parse = |tool: Value| match serde_json::from_value::<Offered>(tool) {
         Ok(tool) => Some(tool),
@@ -235,7 +244,7 @@ fn loose_page(
     })
 }
 
-/// Returns the tools that can be offered to models.
+/// Returns the allowed tools with unique names and valid schemas. Other tools are logged and dropped.
 fn keep_valid(connection: &Arc<ServerConnection>, offered: Vec<Offered>) -> Vec<Arc<ServerTool>> {
     let server = &connection.server.name;
     let allowed = &connection.server.allowed_tools;
@@ -246,15 +255,17 @@ fn keep_valid(connection: &Arc<ServerConnection>, offered: Vec<Offered>) -> Vec<
     let names = public_names(server, &raw);
     let mut server_tools = Vec::with_capacity(offered.len());
     for (tool, name) in offered.into_iter().zip(names) {
-        let made = name
+        let spec = name
             .ok_or_else(|| "another tool has the same name".to_owned())
-            .and_then(|name| spec(connection, name, &tool));
+            .and_then(|name| tool_spec(connection, name, &tool));
         let name = tool.name.into_owned();
-        match made {
+        match spec {
             Ok(spec) => server_tools.push(Arc::new(ServerTool { spec, name })),
             Err(problem) => {
-                let (name, problem) =
-                    (connection.redaction.text(&name), connection.redaction.excerpt(problem));
+                let (name, problem) = (
+                    connection.redaction.redact_text(&name),
+                    connection.redaction.excerpt(problem),
+                );
                 tracing::warn!(server, "tool `{name}` of MCP server `{server}` skipped: {problem}");
             }
         }
@@ -262,7 +273,8 @@ fn keep_valid(connection: &Arc<ServerConnection>, offered: Vec<Offered>) -> Vec<
     server_tools
 }
 
-fn spec(
+/// Creates the specification of a tool. Its effect class is opaque, unless the annotations of the server are trusted.
+fn tool_spec(
     connection: &Arc<ServerConnection>,
     name: String,
     tool: &Offered,
@@ -272,15 +284,15 @@ fn spec(
     let spec = ToolSpec::new(name, description, schema).map_err(|error| error.to_string())?;
     let server = &connection.server;
     let effect = match server.trust_annotations {
-        true => effect(tool.annotations.as_ref()),
+        true => effect_from_annotations(tool.annotations.as_ref()),
         false => EffectClass::Opaque,
     };
     // The call may have to reconnect first.
     Ok(spec.effect(effect).timeout(server.connect_timeout + server.call_timeout + CALL_GRACE))
 }
 
-/// Returns the effect class from the server's annotations.
-fn effect(annotations: Option<&ToolAnnotations>) -> EffectClass {
+/// Returns the effect class from the server's annotations. Opaque without annotations.
+fn effect_from_annotations(annotations: Option<&ToolAnnotations>) -> EffectClass {
     let Some(hints) = annotations else {
         return EffectClass::Opaque;
     };
@@ -302,12 +314,12 @@ mod tests {
         let hints = |read, idempotent| {
             let mut hints = ToolAnnotations::default();
             (hints.read_only_hint, hints.idempotent_hint) = (read, idempotent);
-            effect(Some(&hints))
+            effect_from_annotations(Some(&hints))
         };
         assert_eq!(hints(Some(true), None), EffectClass::Pure);
         assert_eq!(hints(Some(false), Some(true)), EffectClass::Idempotent);
         assert_eq!(hints(None, None), EffectClass::Opaque);
-        assert_eq!(effect(None), EffectClass::Opaque);
+        assert_eq!(effect_from_annotations(None), EffectClass::Opaque);
     }
 
     #[test]
@@ -334,9 +346,9 @@ mod tests {
             { "name": "bad", "inputSchema": "nonsense" },
             7,
         ], "nextCursor": "2" });
-        let page = loose_page("s", &ServerRedaction::default(), page).unwrap();
+        let page = parse_loose_page("s", &ServerRedaction::default(), page).unwrap();
         assert_eq!(page.tools.len(), 1);
         assert_eq!(page.next.as_deref(), Some("2"));
-        assert!(loose_page("s", &ServerRedaction::default(), json!({ "tools": 1 })).is_err());
+        assert!(parse_loose_page("s", &ServerRedaction::default(), json!({ "tools": 1 })).is_err());
     }
 }

@@ -9,9 +9,10 @@ use provost_core::usage::limits::NAME_CHARS_MAX;
 /// Digits of the hash that distinguishes two equal names.
 const MARK_CHARS: usize = 8;
 
-/// Returns the public name of each tool of a server. `None` if the name cannot be distinguished from an earlier one.
+/// Returns the public name of each tool of a server. A changed or ambiguous name gets a hash suffix. `None` if the name
+/// equals another name nevertheless.
 pub(crate) fn public_names(server: &str, tools: &[&str]) -> Vec<Option<String>> {
-    let plain: Vec<String> = tools.iter().map(|tool| sanitised(server, tool)).collect();
+    let plain: Vec<String> = tools.iter().map(|tool| sanitize(server, tool)).collect();
     let mut shares: HashMap<&str, usize> = HashMap::new();
     for name in &plain {
         *shares.entry(name).or_default() += 1;
@@ -25,7 +26,7 @@ pub(crate) fn public_names(server: &str, tools: &[&str]) -> Vec<Option<String>> 
         let is_exact = plain[at] == format!("{server}_{}", tools[at]);
         let too_long = server.len() + 1 + tools[at].len() > NAME_CHARS_MAX;
         let name = match !is_exact && (shares[plain[at].as_str()] > 1 || too_long) {
-            true => marked(&plain[at], tools[at]),
+            true => with_hash_suffix(&plain[at], tools[at]),
             false => plain[at].clone(),
         };
         if !taken.contains_key(&name) {
@@ -36,13 +37,15 @@ pub(crate) fn public_names(server: &str, tools: &[&str]) -> Vec<Option<String>> 
     names
 }
 
-fn sanitised(server: &str, tool: &str) -> String {
+/// Returns `<server>_<tool>` with invalid characters replaced by `_`, cut to the maximum length.
+fn sanitize(server: &str, tool: &str) -> String {
     let legal = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     let name = tool.chars().map(|c| if legal(c) { c } else { '_' });
     server.chars().chain(['_']).chain(name).take(NAME_CHARS_MAX).collect()
 }
 
-fn marked(plain: &str, tool: &str) -> String {
+/// Returns the name with a hash of the tool's original name.
+fn with_hash_suffix(plain: &str, tool: &str) -> String {
     let keep = plain.len().min(NAME_CHARS_MAX - MARK_CHARS - 1);
     format!("{}_{:08x}", &plain[..keep], hash(tool))
 }

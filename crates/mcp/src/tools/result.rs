@@ -11,14 +11,14 @@ use serde_json::{Value, json};
 use crate::error::excerpt;
 use crate::limits::PARTS_MAX;
 
-/// Converts the result of a call.
-pub(crate) fn output(result: CallToolResult) -> ToolOutput {
-    let parts = result.content.into_iter().map(part);
-    assemble(parts, result.structured_content, result.is_error.unwrap_or(false))
+/// Converts the result of a call to a tool output.
+pub(crate) fn to_output(result: CallToolResult) -> ToolOutput {
+    let parts = result.content.into_iter().map(to_part);
+    build_output(parts, result.structured_content, result.is_error.unwrap_or(false))
 }
 
-/// Converts a result with invalid parts, and keeps the valid ones. `None` if no part is valid.
-pub(crate) fn loose_output(mut result: Value) -> Option<ToolOutput> {
+/// Converts a result with invalid parts. An invalid part becomes text. `None` if the JSON is not a tool result.
+pub(crate) fn parse_loose_output(mut result: Value) -> Option<ToolOutput> {
     let object = result.as_object_mut()?;
     let content = object.remove("content");
     let structured = object.remove("structuredContent");
@@ -30,16 +30,18 @@ pub(crate) fn loose_output(mut result: Value) -> Option<ToolOutput> {
         None => Vec::new(),
     };
     let parts = content.into_iter().map(|block| match ContentBlock::deserialize(&block) {
-        Ok(block) => part(block),
-        Err(_) => text(match block {
+        Ok(block) => to_part(block),
+        Err(_) => text_part(match block {
             Value::String(text) => text,
             other => other.to_string(),
         }),
     });
-    Some(assemble(parts, structured, is_error))
+    Some(build_output(parts, structured, is_error))
 }
 
-fn assemble(
+/// Creates the output from at most [`PARTS_MAX`] parts. Structured content becomes metadata, and also text unless a
+/// part contains it.
+fn build_output(
     parts: impl ExactSizeIterator<Item = ToolResultPart>,
     structured: Option<Value>,
     is_error: bool,
@@ -47,23 +49,25 @@ fn assemble(
     let dropped = parts.len().saturating_sub(PARTS_MAX);
     let mut parts: Vec<ToolResultPart> = parts.take(PARTS_MAX).collect();
     if dropped > 0 {
-        parts.push(text(format!("[{dropped} further parts omitted]")));
+        parts.push(text_part(format!("[{dropped} further parts omitted]")));
     }
     let mut output = ToolOutput { is_error, ..ToolOutput::default() };
     if let Some(structured) = structured.filter(|value| !value.is_null()) {
         // Servers should also send structured content as text, and most do.
         if !parts.iter().any(|part| contains_value(part, &structured)) {
-            parts.push(text(structured.to_string()));
+            parts.push(text_part(structured.to_string()));
         }
         output = output.with_metadata(json!({ "structured_content": structured }));
     }
     if parts.is_empty() {
-        parts.push(text(if is_error { "the tool failed without a message" } else { "done" }));
+        parts.push(text_part(if is_error { "the tool failed without a message" } else { "done" }));
     }
     output.parts = parts;
     output
 }
 
+/// Returns true if the part is a text with the value, as JSON or, for a string, the string itself. The value can be
+/// wrapped in an object with the only field `result`.
 fn contains_value(part: &ToolResultPart, value: &Value) -> bool {
     let ToolResultPart::Text { text } = part else {
         return false;
@@ -78,44 +82,46 @@ fn contains_value(part: &ToolResultPart, value: &Value) -> bool {
     same(value) || wrapped.is_some_and(same)
 }
 
-fn text(text: impl Into<String>) -> ToolResultPart {
+fn text_part(text: impl Into<String>) -> ToolResultPart {
     ToolResultPart::Text { text: text.into() }
 }
 
-fn part(block: ContentBlock) -> ToolResultPart {
+/// Converts a content block. A block of an unknown kind becomes JSON text.
+fn to_part(block: ContentBlock) -> ToolResultPart {
     match block {
-        ContentBlock::Text(block) => text(block.text),
-        ContentBlock::Image(block) => binary(None, block.mime_type, block.data),
-        ContentBlock::Audio(block) => binary(None, block.mime_type, block.data),
-        ContentBlock::Resource(block) => resource(block.resource),
+        ContentBlock::Text(block) => text_part(block.text),
+        ContentBlock::Image(block) => binary_part(None, block.mime_type, block.data),
+        ContentBlock::Audio(block) => binary_part(None, block.mime_type, block.data),
+        ContentBlock::Resource(block) => resource_part(block.resource),
         ContentBlock::ResourceLink(link) => {
             let about = [Some(link.name), link.mime_type, link.description];
             let about: Vec<String> = about.into_iter().flatten().collect();
-            text(format!("[resource {}: {}]", link.uri, about.join(", ")))
+            text_part(format!("[resource {}: {}]", link.uri, about.join(", ")))
         }
-        other => text(serde_json::to_string(&other).unwrap_or_default()),
+        other => text_part(serde_json::to_string(&other).unwrap_or_default()),
     }
 }
 
-fn resource(resource: ResourceContents) -> ToolResultPart {
+/// Converts the content of a resource.
+fn resource_part(resource: ResourceContents) -> ToolResultPart {
     match resource {
         ResourceContents::TextResourceContents { uri, text: body, .. } => {
-            text(format!("[resource {uri}]\n{body}"))
+            text_part(format!("[resource {uri}]\n{body}"))
         }
         ResourceContents::BlobResourceContents { uri, mime_type, blob, .. } => {
             let kind = mime_type.unwrap_or_else(|| "application/octet-stream".to_owned());
-            binary(Some(uri), kind, blob)
+            binary_part(Some(uri), kind, blob)
         }
-        other => text(serde_json::to_string(&other).unwrap_or_default()),
+        other => text_part(serde_json::to_string(&other).unwrap_or_default()),
     }
 }
 
-/// Converts binary content into an image or a file.
-fn binary(uri: Option<String>, media_type: String, data: String) -> ToolResultPart {
+/// Converts binary content to an image or a file, or to a note if it is not valid base64.
+fn binary_part(uri: Option<String>, media_type: String, data: String) -> ToolResultPart {
     let kind = excerpt(media_type.as_str());
     let source = MediaSource::Base64 { media_type, data };
     if source.decode().is_none() {
-        return text(format!("[a {kind} omitted: it is not valid base 64]"));
+        return text_part(format!("[a {kind} omitted: it is not valid base 64]"));
     }
     if kind.starts_with("image/") {
         return ToolResultPart::Image(Image { source, detail: None });

@@ -10,13 +10,14 @@ use crate::Error;
 use crate::connection::ServerConnection;
 use crate::tools::call;
 
-/// Tool of a server without its connection, because the connection caches these.
+/// A listed tool without its connection, because the connection caches the list.
 pub(crate) struct ServerTool {
     pub(crate) spec: ToolSpec,
     /// Name of the tool at the server.
     pub(crate) name: String,
 }
 
+/// A tool of an MCP server, as the agent calls it.
 pub(crate) struct McpTool {
     server_tool: Arc<ServerTool>,
     connection: Arc<ServerConnection>,
@@ -40,7 +41,7 @@ impl Tool for McpTool {
             let Value::Object(arguments) = permit.arguments().clone() else {
                 return Err(ToolError::retry("the arguments must be an object"));
             };
-            call::call(&connection, &server_tool.name, arguments, cx).await.map_err(|error| {
+            call::call_tool(&connection, &server_tool.name, arguments, cx).await.map_err(|error| {
                 match error {
                     // The model can correct its arguments.
                     Error::Refused { code, .. } if code == ErrorCode::INVALID_PARAMS.0 => {

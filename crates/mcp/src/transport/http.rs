@@ -25,13 +25,13 @@ use rmcp::transport::streamable_http_client::{
 use sse_stream::{Sse, SseStream};
 
 use self::client::{HttpClient, RequestBuilder};
-use self::error_response::{check_access, error_response};
+use self::error_response::{check_access, to_error};
 use crate::connection::redaction::ServerRedaction;
 use crate::limits::{GOODBYE_TIMEOUT, MESSAGE_BYTES_MAX};
 use crate::oauth::OAuthSession;
 use crate::server::HttpConfig;
 
-pub(crate) use self::error_response::denied;
+pub(crate) use self::error_response::denied_error;
 
 const JSON: &str = "application/json";
 const EVENTS: &str = "text/event-stream";
@@ -52,8 +52,8 @@ type Headers = HashMap<HeaderName, HeaderValue>;
 type Failure = StreamableHttpError<HttpError>;
 type Events = BoxStream<'static, Result<Sse, SseError>>;
 
-/// Creates the transport of a URL.
-pub(crate) fn transport(
+/// Creates the transport of a URL. Returns a message if a header is invalid.
+pub(crate) fn create_transport(
     http: &HttpConfig,
     connect_timeout: Duration,
     redaction: &ServerRedaction,
@@ -71,7 +71,7 @@ pub(crate) fn transport(
     Ok(StreamableHttpClientTransport::with_client(HttpTransport { client, oauth }, config))
 }
 
-/// The error of a request without a response.
+/// Error of an HTTP request or its response.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum HttpError {
     /// The connection failed. Nothing was sent.
@@ -103,11 +103,12 @@ impl From<NetError> for HttpError {
     }
 }
 
-fn failed(error: NetError) -> Failure {
+/// Converts an error of the HTTP client.
+fn client_error(error: NetError) -> Failure {
     StreamableHttpError::Client(error.into())
 }
 
-/// Policy for resuming a broken stream.
+/// Delays between attempts to resume a broken stream.
 #[derive(Debug)]
 struct ReconnectPolicy;
 
@@ -118,7 +119,7 @@ impl SseRetryPolicy for ReconnectPolicy {
     }
 }
 
-/// HTTP client of the transport.
+/// HTTP client of the transport, with the tokens of the server.
 #[derive(Clone)]
 pub(crate) struct HttpTransport {
     client: HttpClient,
@@ -126,13 +127,14 @@ pub(crate) struct HttpTransport {
 }
 
 impl HttpTransport {
-    /// Sends a request, and repeats it after each challenge that could be answered.
+    /// Sends a request with the current token. After an authorization challenge, authorizes the client and sends the
+    /// request again. Returns an error after too many challenges.
     async fn send(
         &self,
         request: impl Fn() -> RequestBuilder + Send + Sync,
     ) -> Result<NetResponse, Failure> {
         let Some(oauth) = &self.oauth else {
-            let response = request().send().await.map_err(failed)?;
+            let response = request().send().await.map_err(client_error)?;
             check_access(&response)?;
             return Ok(response);
         };
@@ -143,7 +145,7 @@ impl HttpTransport {
                 Some(token) => request().bearer_auth(token.expose()),
                 None => request(),
             };
-            let response = request.send().await.map_err(failed)?;
+            let response = request.send().await.map_err(client_error)?;
             match check_access(&response) {
                 Ok(()) if response.status == StatusCode::UNAUTHORIZED => {
                     oauth.authorize("Bearer", token.as_ref()).await.map_err(unauthorized)?;
@@ -154,7 +156,10 @@ impl HttpTransport {
                     oauth.authorize(challenge, token.as_ref()).await.map_err(unauthorized)?;
                 }
                 Err(StreamableHttpError::InsufficientScope(error)) => {
-                    oauth.upgrade(&error.www_authenticate_header).await.map_err(unauthorized)?;
+                    oauth
+                        .request_scopes(&error.www_authenticate_header)
+                        .await
+                        .map_err(unauthorized)?;
                 }
                 Err(other) => return Err(other),
             }
@@ -199,9 +204,9 @@ impl StreamableHttpClient for HttpTransport {
             return Err(StreamableHttpError::SessionExpired);
         }
         if !status.is_success() {
-            return error_response(response, &message, has_session).await;
+            return to_error(response, &message, has_session).await;
         }
-        answer(response, &message).await
+        read_response(response, &message).await
     }
 
     async fn delete_session(
@@ -220,7 +225,7 @@ impl StreamableHttpClient for HttpTransport {
             request = request.bearer_auth(token.expose());
         }
         // A server may not support ending sessions. Then the session simply expires.
-        request.header(SESSION, &session).send().await.map_err(failed)?;
+        request.header(SESSION, &session).send().await.map_err(client_error)?;
         Ok(())
     }
 
@@ -253,14 +258,15 @@ impl StreamableHttpClient for HttpTransport {
             return Err(HttpStatusError::new(status.as_u16(), None).into());
         }
         match content_type(&response) {
-            Some(kind) if kind.starts_with(EVENTS) => Ok(events(response)),
+            Some(kind) if kind.starts_with(EVENTS) => Ok(event_stream(response)),
             kind => Err(StreamableHttpError::UnexpectedContentType(kind)),
         }
     }
 }
 
-/// Reads the body of a successful response.
-async fn answer(
+/// Reads the body of a successful response: an event stream, or one JSON message. Returns an error for another content
+/// type, unless the message expects no response.
+async fn read_response(
     response: NetResponse,
     message: &ClientJsonRpcMessage,
 ) -> Result<StreamableHttpPostResponse, Failure> {
@@ -269,10 +275,10 @@ async fn answer(
     let wants_answer = matches!(message, ClientJsonRpcMessage::Request(_));
     match content_type(&response) {
         Some(kind) if kind.starts_with(EVENTS) => {
-            Ok(StreamableHttpPostResponse::Sse(events(response), session))
+            Ok(StreamableHttpPostResponse::Sse(event_stream(response), session))
         }
         Some(kind) if kind.starts_with(JSON) => {
-            let body = body(response, MESSAGE_BYTES_MAX).await?;
+            let body = read_body(response, MESSAGE_BYTES_MAX).await?;
             match serde_json::from_slice(&body) {
                 Ok(parsed) => Ok(StreamableHttpPostResponse::Json(parsed, session)),
                 Err(_) if !wants_answer => Ok(StreamableHttpPostResponse::Accepted),
@@ -284,14 +290,16 @@ async fn answer(
     }
 }
 
+/// Returns the content type in lower case. `None` if the response has none.
 fn content_type(response: &NetResponse) -> Option<String> {
     let kind = response.headers.get(CONTENT_TYPE)?;
     Some(String::from_utf8_lossy(kind.as_bytes()).to_ascii_lowercase())
 }
 
-async fn body(mut response: NetResponse, bytes_max: usize) -> Result<Vec<u8>, Failure> {
+/// Reads a body. Returns [`HttpError::TooLarge`] if it has more than `bytes_max` bytes.
+async fn read_body(mut response: NetResponse, bytes_max: usize) -> Result<Vec<u8>, Failure> {
     let mut body = Vec::new();
-    while let Some(chunk) = response.chunk().await.map_err(failed)? {
+    while let Some(chunk) = response.chunk().await.map_err(client_error)? {
         if body.len() + chunk.len() > bytes_max {
             return Err(StreamableHttpError::Client(HttpError::TooLarge));
         }
@@ -300,7 +308,8 @@ async fn body(mut response: NetResponse, bytes_max: usize) -> Result<Vec<u8>, Fa
     Ok(body)
 }
 
-fn events(response: NetResponse) -> Events {
+/// Returns the events of a response. The stream fails at an event that is too large.
+fn event_stream(response: NetResponse) -> Events {
     let mut bound = EventSizeLimit { bytes: 0, at_line_start: true };
     let chunks = response.stream().map(move |chunk| {
         let chunk: Bytes = chunk.map_err(HttpError::from)?;
@@ -317,6 +326,7 @@ struct EventSizeLimit {
 }
 
 impl EventSizeLimit {
+    /// Counts the bytes of a chunk. Returns an error if an event has more than `bytes_max` bytes.
     fn count(&mut self, chunk: &[u8], bytes_max: usize) -> Result<(), HttpError> {
         for byte in chunk {
             self.bytes += 1;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use futures::future::BoxFuture;
 use tokio::process::{ChildStderr, ChildStdin, ChildStdout};
 
-/// Program to start.
+/// Program to start, with its arguments and environment variables.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LaunchRequest {
     /// Command of the program.
@@ -17,7 +17,7 @@ pub struct LaunchRequest {
     pub env: Vec<(String, String)>,
 }
 
-/// A started program.
+/// A started program, with its pipes.
 pub struct LaunchedServer {
     /// Standard input of the program.
     pub stdin: ChildStdin,
@@ -29,7 +29,7 @@ pub struct LaunchedServer {
     pub handle: Box<dyn ServerProcessHandle>,
 }
 
-/// The error of a program that was not started.
+/// Error of starting a program.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LaunchError {
     /// The required isolation is not available. The program was not started.
@@ -56,13 +56,13 @@ pub trait ServerProcessHandle: Send + Sync {
     /// Returns the exit status. `None` while the program runs.
     fn exit(&self) -> Option<ExitKind>;
 
-    /// Requests the exit of the program.
+    /// Requests the exit of the program with a signal, and does not wait.
     fn terminate(&self);
 
     /// Kills the program and its children without waiting.
     fn kill(&self);
 
-    /// Kills the program and its children, and waits until they are gone.
+    /// Kills the program and its children, and waits until they have exited.
     fn kill_and_wait(&self) -> BoxFuture<'_, ()>;
 }
 

@@ -32,21 +32,22 @@ const STDERR_TIMEOUT: Duration = Duration::from_millis(200);
 /// Interval for checking whether a program has exited.
 const EXIT_POLL: Duration = Duration::from_millis(5);
 
-/// A server process with its children.
+/// A server process with its children, its input and the end of its standard error.
 pub(crate) struct ServerProcess {
     handle: Box<dyn ServerProcessHandle>,
     input: Arc<tokio::sync::Mutex<Option<ChildStdin>>>,
     stderr_tail: Arc<StderrTail>,
 }
 
-/// End of the standard error of a program.
+/// The last bytes of the standard error of a program.
 #[derive(Default)]
 struct StderrTail {
     tail: Mutex<Vec<u8>>,
     complete: CancellationToken,
 }
 
-/// Starts a program, with its launcher or in this process.
+/// Starts a program with its launcher, or as a child of this process. Also starts a task that collects its standard
+/// error.
 pub(crate) async fn start(
     stdio: &StdioConfig,
     monitor: Arc<ConnectionMonitor>,
@@ -75,6 +76,7 @@ impl StdioConfig {
         LaunchRequest { command: self.command.clone(), args: self.args.clone(), env }
     }
 
+    /// Returns the command of a child process, with the inherited variables.
     fn local_command(&self) -> Command {
         let LaunchRequest { command, args, env } = self.launch_request();
         let mut command = Command::new(command);
@@ -112,6 +114,7 @@ async fn collect_stderr(
 }
 
 impl StderrTail {
+    /// Appends bytes, and drops the oldest bytes beyond the limit.
     fn add(&self, chunk: &[u8]) {
         let mut tail = locked(&self.tail);
         tail.extend_from_slice(chunk);
@@ -144,7 +147,7 @@ impl ServerProcess {
         description
     }
 
-    /// Returns true once the program has exited. Its children may still run.
+    /// Returns true if the program has exited. Its children may still run.
     pub(crate) fn has_ended(&self) -> bool {
         self.handle.exit().is_some()
     }
@@ -154,6 +157,7 @@ impl ServerProcess {
         self.handle.kill();
     }
 
+    /// Waits until the program exits. Returns false after the time.
     async fn exits_within(&self, grace: Duration) -> bool {
         let ended = async {
             while !self.has_ended() {
@@ -163,7 +167,8 @@ impl ServerProcess {
         timeout(grace, ended).await.is_ok()
     }
 
-    /// Ends the program, first by closing its input, then by signals. Afterwards none of its children is left.
+    /// Ends the program: closes its input, then sends a signal, then kills it with its children, and waits until they
+    /// have exited.
     pub(crate) async fn end(&self) {
         // A blocked writer holds the input. The program is killed in any case.
         if let Ok(mut input) = self.input.try_lock() {
@@ -219,7 +224,7 @@ impl Transport<RoleClient> for StdioTransport {
 
     async fn receive(&mut self) -> Option<ServerJsonRpcMessage> {
         loop {
-            match self.lines.next(MESSAGE_BYTES_MAX).await {
+            match self.lines.read_line(MESSAGE_BYTES_MAX).await {
                 Ok(true) => {}
                 Ok(false) => {
                     self.monitor.mark_dead("the server closed its output");
@@ -272,8 +277,9 @@ impl<R: AsyncRead + Unpin> BoundedLines<R> {
         Self { source: BufReader::new(source), line: Vec::new(), complete: false }
     }
 
-    /// Reads the next line. Returns false at the end of the input.
-    async fn next(&mut self, bytes_max: usize) -> io::Result<bool> {
+    /// Reads the next line. Returns false at the end of the input, and an error if the line has more than `bytes_max`
+    /// bytes.
+    async fn read_line(&mut self, bytes_max: usize) -> io::Result<bool> {
         if self.complete {
             self.complete = false;
             self.line.clear();
@@ -302,6 +308,7 @@ impl<R: AsyncRead + Unpin> BoundedLines<R> {
         }
     }
 
+    /// Returns the last read line without surrounding white space.
     fn line(&self) -> &[u8] {
         self.line.trim_ascii()
     }
@@ -316,13 +323,13 @@ mod tests {
         let (mut writer, reader) = tokio::io::duplex(64);
         let mut lines = BoundedLines::new(reader);
         writer.write_all(b"ab").await.unwrap();
-        assert!(futures::FutureExt::now_or_never(lines.next(10)).is_none());
+        assert!(futures::FutureExt::now_or_never(lines.read_line(10)).is_none());
         writer.write_all(b"c\r\nd\n").await.unwrap();
-        assert!(lines.next(10).await.unwrap());
+        assert!(lines.read_line(10).await.unwrap());
         assert_eq!(lines.line(), b"abc");
-        assert!(lines.next(10).await.unwrap());
+        assert!(lines.read_line(10).await.unwrap());
         assert_eq!(lines.line(), b"d");
         writer.write_all(b"0123456789x").await.unwrap();
-        assert!(lines.next(10).await.is_err());
+        assert!(lines.read_line(10).await.is_err());
     }
 }

@@ -6,7 +6,7 @@ use futures::stream;
 use super::{BatchRequest, BatchResult, BatchResults, check_batch};
 use crate::{ChatModel, ModelError, complete};
 
-/// Progress of a batch.
+/// Numbers of finished and failed requests of a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BatchProgress {
     /// Number of finished requests, including the failed ones.
@@ -17,7 +17,9 @@ pub struct BatchProgress {
     pub total: usize,
 }
 
-/// Sends the requests to a model, at most `concurrency` at a time, and calls `on_result` for each finished request.
+/// Sends the requests to a model, at most `concurrency` at a time, and returns their results in the order of the
+/// requests. Calls `on_result` for each finished request, in the order in which they finish. A failed request is a
+/// result; returns an error, and sends nothing, only if the batch is invalid.
 ///
 /// Dropping the future cancels the calls in progress. To continue later, send only the requests that `on_result` did
 /// not receive.

@@ -40,7 +40,7 @@ pub enum EmbeddingInputType {
     Query,
 }
 
-/// Vectors of a list of texts.
+/// Vectors of a list of texts, in the order of the texts, with the usage.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Embeddings {
     /// One vector for each text, in the order of the texts.
@@ -58,7 +58,7 @@ impl Embeddings {
     }
 }
 
-/// Result of an embedder.
+/// Future that returns the vectors or an error.
 pub type EmbedFuture<'a> = BoxFuture<'a, Result<Embeddings, ModelError>>;
 
 /// A model that turns texts into vectors.
@@ -90,6 +90,6 @@ pub async fn embed_traced(
 ) -> Result<Embeddings, ModelError> {
     let span = span::embeddings(embedder.info(), texts.len());
     let result = embedder.embed(texts, input_type).instrument(span.clone()).await;
-    span::close(&span, result.as_ref().map(Embeddings::tokens));
+    span::record_result(&span, result.as_ref().map(Embeddings::tokens));
     result
 }

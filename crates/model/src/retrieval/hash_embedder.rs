@@ -31,6 +31,7 @@ impl HashEmbedder {
         Self { info: EmbedderInfo { provider, model, dimensions } }
     }
 
+    /// Returns the normalized vector of a text. All components are 0 if the text has no word.
     fn vector(&self, text: &str) -> Vec<f32> {
         let mut vector = vec![0.0; self.info.dimensions];
         let lower = text.to_lowercase();

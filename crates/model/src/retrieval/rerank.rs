@@ -15,7 +15,7 @@ pub struct RerankerInfo {
     pub model: String,
 }
 
-/// Relevance of one document.
+/// Position and relevance of one document.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct RerankResult {
     /// Position of the document in the request.
@@ -24,7 +24,7 @@ pub struct RerankResult {
     pub score: f64,
 }
 
-/// Documents in the order of their relevance.
+/// Documents in the order of their relevance, best first, with the usage.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct RerankResponse {
     /// The most relevant documents, best first.
@@ -35,7 +35,7 @@ pub struct RerankResponse {
     pub usage_known: bool,
 }
 
-/// Result of a reranker.
+/// Future that returns the ordered documents or an error.
 pub type RerankFuture<'a> = BoxFuture<'a, Result<RerankResponse, ModelError>>;
 
 /// A model that orders documents by relevance to a query.
@@ -43,7 +43,8 @@ pub trait Reranker: Send + Sync + 'static {
     /// Returns the properties of the reranker.
     fn info(&self) -> &RerankerInfo;
 
-    /// Returns at most `top` documents, best first. Sends no request if there are no documents.
+    /// Returns at most `top` documents, or all if `top` is `None`, best first. Sends no request if there are no
+    /// documents.
     fn rerank<'a>(
         &'a self,
         query: &'a str,

@@ -9,7 +9,7 @@ const OVERLAP_DEFAULT: usize = 200;
 /// Preferred ends of a chunk, best first.
 const BREAKS: [&str; 5] = ["\n\n", "\n", ". ", "。", " "];
 
-/// One chunk of a text.
+/// A part of a split text with its position.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TextChunk {
     /// Position among the chunks.
@@ -36,8 +36,8 @@ impl Default for TextSplitter {
 }
 
 impl TextSplitter {
-    /// Splits a text. A chunk ends at the end of a paragraph, line, sentence or word if there is one in its second
-    /// half, and never within a character.
+    /// Splits a text into chunks that overlap. A chunk ends at the end of a paragraph, line, sentence or word if there
+    /// is one in its second half, and never within a character. Empty for an empty text.
     pub fn split(&self, text: &str) -> Vec<TextChunk> {
         let size = self.size.max(1);
         let overlap = self.overlap.min(size / 2);

@@ -21,7 +21,7 @@ const OUTPUT_TOKENS_DEFAULT: u64 = 1024;
 /// Longest cooldown of a credential, even if the provider requests more.
 const COOLDOWN_MAX: Duration = Duration::from_secs(3600);
 
-/// Expected usage of an attempt.
+/// Expected tokens of an attempt.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct UsageEstimate {
     /// Counted tokens of the request.
@@ -34,7 +34,7 @@ pub(super) struct UsageEstimate {
 
 impl UsageEstimate {
     /// Counts the tokens of a request for an endpoint. Returns zeros if neither a limit nor a budget needs them.
-    pub(super) fn of(router: &RouterInner, endpoint: usize, request: &ChatRequest) -> Self {
+    pub(super) fn estimate(router: &RouterInner, endpoint: usize, request: &ChatRequest) -> Self {
         let endpoint = &router.endpoints[endpoint];
         if !endpoint.counts_tokens && !router.ledger.is_bounded() {
             return Self::default();
@@ -49,19 +49,22 @@ impl UsageEstimate {
     }
 }
 
-/// Admission of one attempt by the circuit breaker. Dropping it reports no result.
+/// Admission of one attempt by the circuit breaker. If it is dropped without a result, the breaker counts neither a
+/// success nor a failure.
 struct BreakerToken {
     endpoint: Arc<LiveEndpoint>,
     admission: Option<BreakerAdmission>,
 }
 
 impl BreakerToken {
+    /// Reports a success to the circuit breaker. A second report is ignored.
     fn succeed(&mut self) {
         if let Some(admission) = self.admission.take() {
             self.endpoint.record_success(admission);
         }
     }
 
+    /// Reports a failure to the circuit breaker. A second report is ignored.
     fn fail(&mut self, now: Instant) {
         if let Some(admission) = self.admission.take() {
             self.endpoint.record_failure(admission, now);
@@ -91,7 +94,7 @@ impl RateGrant {
         Self { endpoint, credential, usage, sent: false }
     }
 
-    /// Replaces the estimate by the number of used tokens.
+    /// Replaces the estimated tokens in the rate limit by the number of used tokens.
     fn settle(&self, tokens: u64) {
         self.endpoint.credentials[self.credential].limiter.correct(self.usage, tokens);
     }
@@ -114,6 +117,7 @@ struct Reservation {
 }
 
 impl Reservation {
+    /// Replaces the reserved amount by the cost, or by 0 if the cost is unknown. A second call is ignored.
     fn settle(&mut self, cost: Option<Money>) {
         if let Some(reserved) = self.reserved.take() {
             reserved.settle(cost.map_or(0, Money::micros));
@@ -129,8 +133,8 @@ impl Drop for Reservation {
     }
 }
 
-/// One attempt in progress. Dropping it settles its resources: by the reported usage if the response is complete,
-/// otherwise by the estimate.
+/// One attempt in progress with its reserved tokens and money. Dropping it settles them: by the reported usage if the
+/// response is complete, otherwise by the estimate.
 pub(super) struct InFlightAttempt {
     pub(super) route: RouteId,
     endpoint: Arc<LiveEndpoint>,
@@ -140,7 +144,7 @@ pub(super) struct InFlightAttempt {
     estimate: UsageEstimate,
     usage: Option<Usage>,
     /// True once the response is complete.
-    answered: bool,
+    is_complete: bool,
     /// True once the provider sent an event.
     received_any: bool,
 }
@@ -162,12 +166,12 @@ impl InFlightAttempt {
             reservation: Reservation::default(),
             estimate,
             usage: None,
-            answered: false,
+            is_complete: false,
             received_any: false,
         }
     }
 
-    /// Reserves the largest possible cost of the attempt.
+    /// Reserves the largest possible cost of the attempt in the ledger. Returns an error if a budget does not cover it.
     pub(super) async fn reserve_budget(
         &mut self,
         ledger: &dyn BudgetLedger,
@@ -193,11 +197,11 @@ impl InFlightAttempt {
         (self.rate.sent, self.reservation.sent) = (true, true);
     }
 
-    /// Records the usage and the end of the response from an event.
+    /// Records the usage, or the end of the response, if the event has it.
     pub(super) fn observe(&mut self, event: &ModelEvent) {
         match event {
             ModelEvent::Usage(usage) => self.usage = Some(*usage),
-            ModelEvent::Stop(_) => self.answered = true,
+            ModelEvent::Stop(_) => self.is_complete = true,
             ModelEvent::Retry { .. } => return,
             _ => {}
         }
@@ -205,11 +209,12 @@ impl InFlightAttempt {
     }
 
     /// Returns true if the response is complete.
-    pub(super) fn is_answered(&self) -> bool {
-        self.answered
+    pub(super) fn is_complete(&self) -> bool {
+        self.is_complete
     }
 
-    /// Ends the attempt with a failure.
+    /// Ends the attempt with a failure: updates the circuit breaker or starts a cooldown of the credential. If the
+    /// provider did not bill the attempt, releases its tokens and money.
     pub(super) fn fail(mut self, error: &ModelError) {
         let now = Instant::now();
         match failure_scope(error) {
@@ -228,6 +233,7 @@ impl InFlightAttempt {
         }
     }
 
+    /// Replaces the estimates in the rate limit and the budget by the usage.
     fn settle(&mut self, usage: Usage) {
         self.rate.settle(usage.total());
         self.reservation.settle(self.endpoint.info.pricing.map(|pricing| pricing.cost(&usage)));
@@ -236,7 +242,7 @@ impl InFlightAttempt {
 
 impl Drop for InFlightAttempt {
     fn drop(&mut self) {
-        if !self.answered {
+        if !self.is_complete {
             return;
         }
         self.breaker.succeed();

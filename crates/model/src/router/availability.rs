@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::RouteId;
 use crate::ModelErrorClass;
 
-/// Availability of an endpoint for one call.
+/// Whether and when an endpoint can serve a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Availability {
     /// The endpoint is available with this credential.
@@ -17,7 +17,8 @@ pub(crate) enum Availability {
     After {
         /// Time until the endpoint is available.
         wait: Duration,
-        /// Credential whose queue the call can join. `None` if more than the rate limit prevents the attempt.
+        /// Credential whose rate limit has a queue that the call can join. `None` if the endpoint is unavailable for
+        /// another reason than its rate limit.
         queue: Option<usize>,
         /// Reason for the wait.
         reason: UnavailableReason,
@@ -31,7 +32,8 @@ pub(crate) enum Availability {
 pub(crate) enum UnavailableReason {
     /// The circuit breaker is open after repeated failures.
     CircuitOpen,
-    /// All credentials are in a cooldown, the last one after a failure of this class.
+    /// All credentials are in a cooldown. The credential that becomes available first is in a cooldown after a
+    /// failure of this class.
     Cooldown(ModelErrorClass),
     /// The rate limit is used up for now.
     RateLimited,
@@ -56,7 +58,7 @@ impl UnavailableReason {
         }
     }
 
-    /// Returns the error class if no other endpoint is available.
+    /// Returns the error class for a call that fails because of this reason.
     pub(crate) const fn class(self) -> ModelErrorClass {
         match self {
             Self::Cooldown(class) => class,
@@ -66,7 +68,7 @@ impl UnavailableReason {
     }
 }
 
-/// Next step of a call.
+/// Next step of a call: send, wait or fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RouteDecision {
     /// Send the request with this credential.
@@ -75,7 +77,7 @@ pub(crate) enum RouteDecision {
     Wait {
         /// Time to wait.
         wait: Duration,
-        /// Credential whose queue the call can join. `None` if more than the rate limit prevents the attempt.
+        /// Credential whose rate limit has a queue that the call can join. `None` if the call can only sleep.
         queue: Option<RouteId>,
     },
     /// No endpoint is available in time.
@@ -85,8 +87,8 @@ pub(crate) enum RouteDecision {
     },
 }
 
-/// Chooses the first ready endpoint. If none is ready, the call waits for the first one that becomes available within
-/// `max_wait`.
+/// Returns the first ready endpoint. If none is ready, returns the shortest wait, or a failure if the wait exceeds
+/// `max_wait` or no endpoint becomes available.
 pub(crate) fn choose(endpoints: &[Availability], max_wait: Duration) -> RouteDecision {
     let mut soonest: Option<Duration> = None;
     let mut queue = None;

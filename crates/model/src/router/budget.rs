@@ -11,7 +11,7 @@ use provost_core::{Currency, Money};
 
 use crate::{ModelError, ModelErrorClass};
 
-/// Request to reserve money for a call.
+/// Model and largest possible cost of a call, for a reservation.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ReservationRequest {
     /// Name of the provider.
@@ -22,7 +22,7 @@ pub struct ReservationRequest {
     pub cost_max: Option<Money>,
 }
 
-/// Reasons why money cannot be reserved.
+/// Error of a reservation: the budget is too small, or the cost is unknown.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BudgetError {
     /// The remaining budget is too small.
@@ -63,16 +63,17 @@ impl From<BudgetError> for ModelError {
     }
 }
 
-/// Reserved money. Dropping it without [`settle`](Self::settle) counts the whole amount as spent.
+/// Money that a ledger has reserved for one call. Dropping it without [`settle`](Self::settle) counts the whole amount
+/// as spent.
 pub trait BudgetReservation: Send + 'static {
     /// Replaces the reserved amount by the spent amount, in millionths of the currency. Must not block.
     fn settle(self: Box<Self>, spent_micros: i64);
 }
 
-/// Result of a reservation.
+/// Future that returns the reservation or an error.
 pub type ReserveFuture<'a> = BoxFuture<'a, Result<Box<dyn BudgetReservation>, BudgetError>>;
 
-/// A ledger of budgets.
+/// Keeps the reserved and the spent money of budgets.
 pub trait BudgetLedger: Send + Sync + 'static {
     /// Reserves the largest possible cost of a call in every budget that applies to it. If one budget is too small,
     /// nothing is reserved.
@@ -84,7 +85,7 @@ pub trait BudgetLedger: Send + Sync + 'static {
     }
 }
 
-/// A ledger without caps.
+/// A ledger without caps. It reserves any amount.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct NoBudget;
 
@@ -118,7 +119,7 @@ pub struct BudgetStatus {
     pub currency: Currency,
 }
 
-/// Ledger in memory. It lives as long as the process, and clones share its state.
+/// Ledger in memory. Its spending is lost when the process ends, and clones share its state.
 #[derive(Debug, Clone, Default)]
 pub struct InMemoryLedger {
     caps: Arc<Mutex<Vec<BudgetStatus>>>,
@@ -155,6 +156,8 @@ impl InMemoryLedger {
         self.caps.lock().clone()
     }
 
+    /// Reserves the cost in all caps. Returns an error and reserves nothing if a cap is too small, or the cost is
+    /// unknown or in another currency than a cap.
     fn try_reserve(
         &self,
         request: &ReservationRequest,
@@ -191,6 +194,7 @@ impl BudgetLedger for InMemoryLedger {
     }
 }
 
+/// Reservation in the first `cap_count` caps of a ledger.
 struct InMemoryReservation {
     ledger: InMemoryLedger,
     /// Number of caps at the time of the reservation. Later caps have no reserved amount.

@@ -16,7 +16,7 @@ const ENDPOINTS_MAX: usize = 32;
 /// Default time that a call waits for an available endpoint.
 const MAX_WAIT_DEFAULT: Duration = Duration::from_secs(30);
 
-/// Reasons why a route cannot be built.
+/// Error in the configuration of a route.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RouteError {
     /// The route has no endpoints.
@@ -79,7 +79,7 @@ impl RoutedModelBuilder {
         self
     }
 
-    /// Sets the failures after which the next endpoint is tried.
+    /// Sets the failures after which another endpoint is tried.
     pub fn fallback(mut self, policy: FallbackPolicy) -> Self {
         self.fallback = policy;
         self
@@ -112,13 +112,14 @@ impl RoutedModelBuilder {
         self
     }
 
-    /// Sets the source of random numbers.
+    /// Sets the source of random numbers, from which retry delays take their jitter.
     pub fn env(mut self, env: Env) -> Self {
         self.env = env;
         self
     }
 
-    /// Checks the configuration and builds the route. Sends no request.
+    /// Validates the configuration and builds the route. Sends no request. Returns an error if there is no endpoint,
+    /// there are too many, an endpoint has no credential, or two endpoints have the same name.
     pub fn build(self) -> Result<RoutedModel, RouteError> {
         if self.endpoints.len() > ENDPOINTS_MAX {
             return Err(RouteError::TooMany);
@@ -149,7 +150,8 @@ impl RoutedModelBuilder {
     }
 }
 
-/// Returns the properties that all endpoints have. Name and context window are those of the first endpoint.
+/// Returns the properties that all endpoints have. Name and context window come from the first endpoint. `None` if
+/// there is no endpoint.
 fn common_info(endpoints: &[Arc<LiveEndpoint>]) -> Option<ModelInfo> {
     let (first, others) = endpoints.split_first()?;
     let mut info = first.info.clone();

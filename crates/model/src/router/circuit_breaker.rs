@@ -8,7 +8,7 @@ use std::time::Duration;
 use provost_core::Backoff;
 use tokio::time::Instant;
 
-/// Configuration of a circuit breaker.
+/// Number of failures that open a circuit breaker, and how long it stays open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CircuitBreakerConfig {
     /// Number of consecutive failures that opens the breaker.
@@ -25,7 +25,7 @@ impl Default for CircuitBreakerConfig {
     }
 }
 
-/// State of a circuit breaker.
+/// State of a circuit breaker: closed, open or half-open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CircuitState {
     /// All calls are admitted.
@@ -36,7 +36,7 @@ pub enum CircuitState {
     HalfOpen,
 }
 
-/// Admission of a call. It is returned with the result of the call.
+/// Proof that the breaker admitted a call. The caller returns it with the result of the call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct BreakerAdmission {
     /// Generation of the breaker when the call started. Results of an older generation are ignored.
@@ -44,6 +44,7 @@ pub(crate) struct BreakerAdmission {
     is_probe: bool,
 }
 
+/// Rejects calls for a period after consecutive failures. After the period, it admits a single call as a probe.
 #[derive(Debug)]
 pub(crate) struct CircuitBreaker {
     config: CircuitBreakerConfig,
@@ -61,6 +62,7 @@ impl CircuitBreaker {
         Self { config, failures, openings, generation, open_until: None, is_probing: false }
     }
 
+    /// Returns whether the breaker is closed, open or half-open.
     pub(crate) fn state(&self, now: Instant) -> CircuitState {
         match self.open_until {
             None => CircuitState::Closed,
@@ -90,6 +92,7 @@ impl CircuitBreaker {
         Some(BreakerAdmission { generation: self.generation, is_probe })
     }
 
+    /// Closes the breaker and resets its counts. Ignored if the breaker has opened since the admission.
     pub(crate) fn record_success(&mut self, admission: BreakerAdmission) {
         if admission.generation != self.generation {
             return;
@@ -98,7 +101,8 @@ impl CircuitBreaker {
         (self.open_until, self.is_probing) = (None, false);
     }
 
-    /// Records a failure. Returns true if it opened the breaker.
+    /// Counts a failure. Opens the breaker if the call was a probe or the limit is reached, and returns true if it
+    /// opened. Ignored if the breaker has opened since the admission.
     pub(crate) fn record_failure(&mut self, admission: BreakerAdmission, now: Instant) -> bool {
         if admission.generation != self.generation {
             return false;
@@ -114,13 +118,14 @@ impl CircuitBreaker {
         true
     }
 
-    /// Ends a call without a result.
+    /// Ends a call without a result, so that another call can be the probe.
     pub(crate) fn abandon(&mut self, admission: BreakerAdmission) {
         if admission.generation == self.generation && admission.is_probe {
             self.is_probing = false;
         }
     }
 
+    /// Returns how long the breaker stays open. The duration grows with each opening without a success in between.
     fn open_duration(&self) -> Duration {
         let CircuitBreakerConfig { open_for, open_max, .. } = self.config;
         Backoff { first: open_for, max: open_max }.wait(self.openings)

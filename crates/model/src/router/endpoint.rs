@@ -18,7 +18,7 @@ use super::rate_limiter::{RateLimited, RateLimiter, RateLimits};
 use crate::tokens::{TokenCalibration, TokenizerFamily};
 use crate::{ChatModel, ModelErrorClass, ModelInfo};
 
-/// An endpoint of a route.
+/// A model of one provider in a route, with one or more credentials.
 ///
 /// Its models should not retry ([`RetryPolicy::never`](crate::RetryPolicy::never)). The route retries, and it knows the
 /// other endpoints.
@@ -77,7 +77,7 @@ impl Endpoint {
         self
     }
 
-    /// Sets the time limit for the first delta. After it the next endpoint is tried.
+    /// Sets the time limit for the first delta. If it passes, the attempt fails and the next endpoint is tried.
     pub fn first_token_timeout(mut self, timeout: Duration) -> Self {
         self.first_token = Some(timeout);
         self
@@ -91,7 +91,7 @@ impl fmt::Debug for Endpoint {
     }
 }
 
-/// Status of an endpoint.
+/// Circuit state and unavailable credentials of an endpoint.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EndpointStatus {
     /// Name of the endpoint.
@@ -114,13 +114,14 @@ pub(super) struct LiveEndpoint {
     health: Mutex<EndpointHealth>,
 }
 
-/// A credential of an endpoint.
+/// A credential of an endpoint: its model and its rate limiter.
 pub(super) struct CredentialSlot {
     pub(super) label: Arc<str>,
     pub(super) model: Arc<dyn ChatModel>,
     pub(super) limiter: RateLimiter,
 }
 
+/// State of an endpoint that failures and usage reports change.
 struct EndpointHealth {
     breaker: CircuitBreaker,
     /// Position of the credential that the next call tries first.
@@ -130,7 +131,7 @@ struct EndpointHealth {
     calibration: TokenCalibration,
 }
 
-/// Period in which a credential is not used.
+/// Period in which a credential is not used, and the failure class that caused it.
 #[derive(Debug, Clone, Copy)]
 struct Cooldown {
     until: Instant,
@@ -159,8 +160,8 @@ impl LiveEndpoint {
         Some(Self { name, family, info, first_token, credentials, counts_tokens, health })
     }
 
-    /// Returns the availability of this endpoint for a call with this number of tokens. `endpoint` is its position in
-    /// the history.
+    /// Returns whether and when this endpoint can serve a call with this number of tokens. `endpoint` is its position
+    /// in the route.
     pub(super) fn availability(
         &self,
         history: &AttemptHistory,
@@ -195,6 +196,7 @@ impl LiveEndpoint {
         best
     }
 
+    /// Returns whether and when a credential can serve a call with this number of tokens.
     fn credential_availability(
         &self,
         history: &AttemptHistory,
@@ -224,8 +226,8 @@ impl LiveEndpoint {
         }
     }
 
-    /// Requests the admission of one attempt by the circuit breaker. The next call then starts with the next
-    /// credential.
+    /// Asks the circuit breaker to admit one attempt. On success, the next call starts with the next credential. `None`
+    /// if the breaker rejects the attempt.
     pub(super) fn admit(&self, credential: usize, now: Instant) -> Option<BreakerAdmission> {
         let mut health = self.health.lock();
         let admission = health.breaker.admit(now)?;
@@ -241,13 +243,14 @@ impl LiveEndpoint {
         self.health.lock().breaker.record_success(admission);
     }
 
+    /// Reports a failure to the circuit breaker, and logs a warning if the breaker opens.
     pub(super) fn record_failure(&self, admission: BreakerAdmission, now: Instant) {
         if self.health.lock().breaker.record_failure(admission, now) {
             tracing::warn!(endpoint = &*self.name, "opened the circuit breaker of an endpoint");
         }
     }
 
-    /// Starts or extends the cooldown of a credential.
+    /// Starts the cooldown of a credential, or extends it if `until` is later than its end.
     pub(super) fn start_cooldown(&self, credential: usize, until: Instant, after: ModelErrorClass) {
         if let Some(cooldown) = self.health.lock().cooldowns.get_mut(credential)
             && cooldown.is_none_or(|current| current.until < until)
@@ -256,12 +259,12 @@ impl LiveEndpoint {
         }
     }
 
-    /// Corrects an estimated number of tokens.
+    /// Corrects an estimated number of tokens by earlier reports of the provider.
     pub(super) fn correct(&self, estimated: u64) -> u64 {
         self.health.lock().calibration.correct(estimated)
     }
 
-    /// Records the number of tokens that the provider reported for an estimate.
+    /// Records the number of tokens that the provider reported for an estimate, to correct later estimates.
     pub(super) fn observe(&self, estimated: u64, reported: u64) {
         self.health.lock().calibration.observe(estimated, reported);
     }

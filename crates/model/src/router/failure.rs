@@ -9,7 +9,8 @@ const REJECTED_COOLDOWN: Duration = Duration::from_secs(300);
 /// Shortest cooldown of a credential after a rate limit.
 const RATE_LIMIT_COOLDOWN_MIN: Duration = Duration::from_secs(1);
 
-/// Part of a route that a failure affects. The other parts stay usable.
+/// Part of a route that a failure affects: the endpoint, a credential, the model or the request. The other parts stay
+/// usable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FailureScope {
     /// The failure affects the credential. The other credentials of the endpoint stay usable.
@@ -27,7 +28,7 @@ pub(crate) enum FailureScope {
     Request,
 }
 
-/// Returns the scope of a failure.
+/// Returns the part of the route that a failure affects, by the class of the error.
 pub(crate) fn failure_scope(error: &ModelError) -> FailureScope {
     use ModelErrorClass as Class;
     match error.class {
@@ -74,7 +75,8 @@ pub struct FallbackPolicy {
 }
 
 impl Default for FallbackPolicy {
-    /// Returns the default policy: the next endpoint is tried after every failure except those of the request itself.
+    /// Returns the default policy: another endpoint is tried after every failure except an invalid request and a
+    /// content filter.
     fn default() -> Self {
         Self { overrides: Vec::new() }
     }

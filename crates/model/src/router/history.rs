@@ -12,7 +12,7 @@ use crate::{ModelError, RetryPolicy};
 /// Largest number of failed attempts that are recorded. Further ones are only counted.
 const RECORDED_MAX: usize = 16;
 
-/// The attempts of one call.
+/// Tried credentials, retries and failures of one call.
 #[derive(Debug)]
 pub(super) struct AttemptHistory {
     /// Reference time of all waits.
@@ -26,6 +26,7 @@ pub(super) struct AttemptHistory {
     recorded: Vec<FailedAttempt>,
 }
 
+/// State of a credential in one call.
 #[derive(Debug, Clone, Copy, Default)]
 struct CredentialState {
     was_tried: bool,
@@ -33,6 +34,7 @@ struct CredentialState {
     not_before: Option<Instant>,
 }
 
+/// Endpoint and error class of a failed attempt.
 #[derive(Debug)]
 struct FailedAttempt {
     /// Name of the endpoint, with the label of the credential if there are several.
@@ -68,7 +70,7 @@ impl AttemptHistory {
         Some(not_before.saturating_duration_since(self.now))
     }
 
-    /// Counts a new attempt.
+    /// Marks the credential as tried. Counts a retry if it was tried before.
     pub(super) fn start(&mut self, route: RouteId) {
         let states = self.endpoints.get_mut(route.endpoint);
         if let Some(state) = states.and_then(|states| states.get_mut(route.credential)) {
@@ -88,8 +90,9 @@ impl AttemptHistory {
     }
 
     /// Counts a failed attempt. `retry_wait` is the delay before the next attempt with the same credential; `None`
-    /// excludes it.
-    pub(super) fn failed(
+    /// excludes the credential from this call. If the failure affects the endpoint or its model, this applies to all
+    /// its credentials.
+    pub(super) fn record_failure(
         &mut self,
         route: RouteId,
         error: &ModelError,
@@ -118,14 +121,15 @@ impl AttemptHistory {
         }
     }
 
-    /// Records a failed attempt for error messages and for the metadata of the response.
+    /// Records a failed attempt for error messages and for the metadata of the response. Drops the record if there are
+    /// already [`RECORDED_MAX`].
     pub(super) fn record(&mut self, route: String, error_class: &'static str) {
         if self.recorded.len() < RECORDED_MAX {
             self.recorded.push(FailedAttempt { route, error_class });
         }
     }
 
-    /// Returns the failures as text, such as `openai/default: overloaded, azure/default: auth`.
+    /// Returns the recorded failures as text, such as `openai/default: overloaded, azure/default: auth`.
     pub(super) fn summary(&self) -> String {
         let each = self
             .recorded
@@ -134,8 +138,8 @@ impl AttemptHistory {
         each.collect::<Vec<_>>().join(", ")
     }
 
-    /// Returns the failures as JSON.
-    pub(super) fn data(&self) -> Value {
+    /// Returns the recorded failures as JSON.
+    pub(super) fn to_json(&self) -> Value {
         let each = self.recorded.iter();
         each.map(
             |FailedAttempt { route, error_class }| json!({ "asked": route, "failed": error_class }),
@@ -166,10 +170,10 @@ mod tests {
     fn the_fault_of_an_endpoint_is_that_of_all_its_credentials() {
         let mut history = history();
         history.start(ROUTES[0]);
-        history.failed(ROUTES[0], &ModelError::new(Class::Overloaded, "x"), Some(SECOND));
+        history.record_failure(ROUTES[0], &ModelError::new(Class::Overloaded, "x"), Some(SECOND));
         let waits = ROUTES.map(|route| history.wait(route));
         assert_eq!(waits, [Some(SECOND), Some(SECOND), Some(Duration::ZERO)]);
-        history.failed(ROUTES[1], &ModelError::new(Class::Auth, "x"), None);
+        history.record_failure(ROUTES[1], &ModelError::new(Class::Auth, "x"), None);
         let waits = ROUTES.map(|route| history.wait(route));
         assert_eq!(waits, [Some(SECOND), None, Some(Duration::ZERO)]);
     }

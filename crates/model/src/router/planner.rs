@@ -14,7 +14,7 @@ use super::stream::{AttemptStream, Deadlines};
 use super::{ROUTE, ResponseBuffering, RouteId, RouterInner};
 use crate::{ChatRequest, ModelError, ModelErrorClass, ModelEvent};
 
-/// State of a call that all its attempts share, with their history.
+/// State that all attempts of a call share.
 pub(super) struct RoutePlanner {
     router: Arc<RouterInner>,
     request: ChatRequest,
@@ -41,7 +41,8 @@ impl RoutePlanner {
         self.router.buffering == ResponseBuffering::Buffered
     }
 
-    /// Chooses an endpoint, waits if none is available, reserves the budget and sends the request.
+    /// Sends the request to the first available endpoint: waits if none is ready, and reserves the budget before.
+    /// Returns an error if no endpoint becomes available in time.
     pub(super) async fn open(&mut self) -> Result<AttemptStream, ModelError> {
         loop {
             self.history.now = Instant::now();
@@ -53,10 +54,12 @@ impl RoutePlanner {
                 RouteDecision::Send(route) => {
                     self.try_acquire(route).and_then(|grant| self.admit(route, grant))
                 }
-                RouteDecision::Wait { wait, queue: Some(route) } => match self.queue(route).await {
-                    Some(grant) => self.admit(route, grant),
-                    None => return Err(self.no_endpoint_error(&endpoints, Some(wait))),
-                },
+                RouteDecision::Wait { wait, queue: Some(route) } => {
+                    match self.wait_in_queue(route).await {
+                        Some(grant) => self.admit(route, grant),
+                        None => return Err(self.no_endpoint_error(&endpoints, Some(wait))),
+                    }
+                }
                 RouteDecision::Wait { wait, queue: None } => {
                     sleep(wait).await;
                     None
@@ -88,19 +91,21 @@ impl RoutePlanner {
         availability
     }
 
+    /// Returns the expected tokens of the request at an endpoint. They are counted once.
     fn estimate(&mut self, endpoint: usize) -> UsageEstimate {
         let (router, request) = (&self.router, &self.request);
         *self.estimates[endpoint]
-            .get_or_insert_with(|| UsageEstimate::of(router, endpoint, request))
+            .get_or_insert_with(|| UsageEstimate::estimate(router, endpoint, request))
     }
 
-    /// Returns the longest useful wait.
+    /// Returns the longest wait after which an attempt can still start before the deadline.
     fn max_wait(&self) -> Duration {
         let time_left = self.time_left().unwrap_or(Duration::MAX);
         // An attempt that starts at the deadline cannot succeed.
         time_left.saturating_sub(Duration::from_millis(1)).min(self.router.max_wait)
     }
 
+    /// Returns the time until the deadline. `None` without a deadline.
     fn time_left(&self) -> Option<Duration> {
         self.request.deadline.map(|end| end.saturating_duration_since(self.history.now))
     }
@@ -114,8 +119,9 @@ impl RoutePlanner {
         Some(RateGrant::new(Arc::clone(endpoint), route.credential, usage))
     }
 
-    /// Waits until the rate limits of a credential allow the expected usage. `None` if that takes too long.
-    async fn queue(&mut self, route: RouteId) -> Option<RateGrant> {
+    /// Waits until the rate limits of a credential allow the expected usage, and takes it. `None` if the wait exceeds
+    /// the limit.
+    async fn wait_in_queue(&mut self, route: RouteId) -> Option<RateGrant> {
         let tokens = self.estimate(route.endpoint).total;
         let endpoint = Arc::clone(&self.router.endpoints[route.endpoint]);
         let limiter = &endpoint.credentials[route.credential].limiter;
@@ -124,7 +130,7 @@ impl RoutePlanner {
         Some(RateGrant::new(Arc::clone(&endpoint), route.credential, usage))
     }
 
-    /// Requests the admission of an attempt by the circuit breaker. If it is refused, the grant is refunded.
+    /// Asks the circuit breaker to admit an attempt. `None` if the breaker rejects it; the grant is then refunded.
     fn admit(&mut self, route: RouteId, grant: RateGrant) -> Option<InFlightAttempt> {
         let estimate = self.estimate(route.endpoint);
         let endpoint = &self.router.endpoints[route.endpoint];
@@ -132,6 +138,7 @@ impl RoutePlanner {
         Some(InFlightAttempt::new(route, grant, admission, estimate))
     }
 
+    /// Starts the model call of an attempt.
     fn send(&mut self, mut attempt: InFlightAttempt) -> AttemptStream {
         let route = attempt.route;
         let endpoint = &self.router.endpoints[route.endpoint];
@@ -150,14 +157,15 @@ impl RoutePlanner {
         AttemptStream::new(events, attempt, deadlines)
     }
 
-    /// Excludes an endpoint that the budget does not cover. Another endpoint may be cheaper.
+    /// Excludes an endpoint whose cost the budget does not cover. Another endpoint may be cheaper.
     fn reject_over_budget(&mut self, route: RouteId, error: ModelError) {
         self.history.record(self.route_name(route), "budget");
         self.history.exclude(route.endpoint);
         self.last_error = Some(error);
     }
 
-    /// Decides how to continue after a failure. Returns the retry event, or the error if no endpoint is left.
+    /// Records a failure, excludes the endpoints that must not be tried, and returns the retry event. Returns the error
+    /// if no endpoint is left.
     pub(super) fn on_failure(
         &mut self,
         route: RouteId,
@@ -169,7 +177,7 @@ impl RoutePlanner {
         let jitter = router.env.random_unit();
         let retry_wait =
             router.retry.next_delay(&error, self.history.retries(), self.time_left(), jitter);
-        self.history.failed(route, &error, retry_wait);
+        self.history.record_failure(route, &error, retry_wait);
         let falls_back = router.fallback.should_fall_back(&error);
         let is_too_long = failure_scope(&error) == FailureScope::ContextLength;
         for other in (0..router.endpoints.len()).filter(|other| *other != route.endpoint) {
@@ -206,7 +214,8 @@ impl RoutePlanner {
         window(endpoint).zip(window(than)).is_some_and(|(one, other)| one > other)
     }
 
-    /// Returns the error of a call that has no endpoint left: the last error with a summary of all attempts.
+    /// Creates the error of a call that has no endpoint left: the last error with a summary of all attempts, or the
+    /// reason why no endpoint was tried.
     fn no_endpoint_error(
         &mut self,
         endpoints: &[Availability],
@@ -242,6 +251,7 @@ impl RoutePlanner {
         error
     }
 
+    /// Returns the name of the endpoint, with the label of the credential if the endpoint has several.
     fn route_name(&self, route: RouteId) -> String {
         let endpoint = &self.router.endpoints[route.endpoint];
         match endpoint.credentials.len() {
@@ -260,7 +270,7 @@ impl RoutePlanner {
             "model": endpoint.info.model,
         });
         if self.history.failures() > 0 {
-            metadata["before"] = self.history.data();
+            metadata["before"] = self.history.to_json();
         }
         ModelEvent::Metadata(ROUTE.to_owned(), metadata)
     }

@@ -25,7 +25,7 @@ pub struct RateLimits {
 /// Largest number of waiting callers. Further callers fail at once.
 const QUEUE_MAX: usize = 10_000;
 
-/// Reason why a caller is not admitted.
+/// Why the rate limits do not admit a request now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RateLimited {
     /// Capacity becomes available after this time.
@@ -34,6 +34,7 @@ pub(crate) enum RateLimited {
     Never,
 }
 
+/// Limits requests and tokens per minute, with a queue of waiting callers.
 pub(crate) struct RateLimiter {
     state: Mutex<LimiterState>,
 }
@@ -65,7 +66,8 @@ impl RateLimiter {
         self.state.lock().tokens.is_some()
     }
 
-    /// Checks whether a request with this number of tokens would be admitted now.
+    /// Checks whether a request with this number of tokens would be admitted now. Takes nothing. Returns the wait if it
+    /// would not be admitted.
     pub(crate) fn check(&self, tokens: u64, now: Instant) -> Result<(), RateLimited> {
         let mut state = self.state.lock();
         match state.wait_for(tokens, now) {
@@ -77,7 +79,7 @@ impl RateLimiter {
         }
     }
 
-    /// Admits a request if there is capacity now and no caller waits.
+    /// Takes a request and its tokens if the limits allow it now and no caller waits. Otherwise returns the wait.
     pub(crate) fn try_acquire(&self, tokens: u64, now: Instant) -> Result<RateUsage, RateLimited> {
         let mut state = self.state.lock();
         match state.wait_for(tokens, now)? {
@@ -86,7 +88,8 @@ impl RateLimiter {
         }
     }
 
-    /// Waits in the queue until the request is admitted. Dropping the future leaves the queue.
+    /// Waits in the queue, and takes a request and its tokens as soon as the limits allow it. Returns an error if the
+    /// request exceeds the limits or the queue is full. Dropping the future leaves the queue.
     pub(crate) async fn acquire(&self, tokens: u64) -> Result<RateUsage, RateLimited> {
         let entry = {
             let mut state = self.state.lock();
@@ -99,7 +102,7 @@ impl RateLimiter {
             QueueEntry { limiter: self, notify }
         };
         loop {
-            match entry.poll(tokens)? {
+            match entry.try_take(tokens)? {
                 QueueTurn::Acquired(usage) => return Ok(usage),
                 QueueTurn::Wait(Some(time)) => {
                     tokio::select! {
@@ -112,7 +115,7 @@ impl RateLimiter {
         }
     }
 
-    /// Refunds a request that was not sent.
+    /// Returns a request and its tokens that were not sent.
     pub(crate) fn refund(&self, usage: RateUsage) {
         let mut state = self.state.lock();
         if let (Some(requests), Some(slot)) = (&mut state.requests, usage.request) {
@@ -122,7 +125,7 @@ impl RateLimiter {
         self.correct(usage, 0);
     }
 
-    /// Replaces the estimated tokens of a request by the actual number.
+    /// Replaces the estimated tokens of a request by the actual number, and wakes the first waiting caller.
     pub(crate) fn correct(&self, usage: RateUsage, actual: u64) {
         let mut state = self.state.lock();
         if let (Some(tokens), Some(slot)) = (&mut state.tokens, usage.slot) {
@@ -132,6 +135,7 @@ impl RateLimiter {
     }
 }
 
+/// Result of a try of a waiting caller.
 enum QueueTurn {
     Acquired(RateUsage),
     /// Wait for this time as the first caller, or for a notification if `None`.
@@ -145,7 +149,8 @@ struct QueueEntry<'a> {
 }
 
 impl QueueEntry<'_> {
-    fn poll(&self, tokens: u64) -> Result<QueueTurn, RateLimited> {
+    /// Takes the request if it is first in the queue and the limits allow it now. Otherwise returns how long to wait.
+    fn try_take(&self, tokens: u64) -> Result<QueueTurn, RateLimited> {
         let now = Instant::now();
         let mut state = self.limiter.state.lock();
         if !state.queue.front().is_some_and(|first| Arc::ptr_eq(first, &self.notify)) {
@@ -167,6 +172,8 @@ impl Drop for QueueEntry<'_> {
 }
 
 impl LimiterState {
+    /// Returns the time until the limits allow a request. Zero if they allow it now, an error if the request exceeds a
+    /// limit.
     fn wait_for(&mut self, tokens: u64, now: Instant) -> Result<Duration, RateLimited> {
         let wait = |window: &mut Option<SlidingWindow>, amount| match window {
             None => Ok(Duration::ZERO),
@@ -175,12 +182,14 @@ impl LimiterState {
         Ok(wait(&mut self.requests, 1)?.max(wait(&mut self.tokens, tokens)?))
     }
 
+    /// Takes a request and its tokens from the limits.
     fn take(&mut self, tokens: u64, now: Instant) -> RateUsage {
         let request = self.requests.as_mut().map(|window| window.take(1, now));
         let slot = self.tokens.as_mut().map(|window| window.take(tokens, now));
         RateUsage { request, slot, tokens }
     }
 
+    /// Wakes the first waiting caller, if there is one.
     fn wake_first(&self) {
         if let Some(first) = self.queue.front() {
             first.notify_one();

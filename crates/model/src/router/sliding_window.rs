@@ -13,7 +13,7 @@ const MINUTE_SLOTS: u64 = 60;
 /// Length of a slot.
 const SLOT: Duration = Duration::from_secs(1);
 
-/// Usage of the last minute, per second.
+/// Amounts taken in the last minute, per second.
 #[derive(Debug)]
 pub(crate) struct SlidingWindow {
     limit: u64,
@@ -23,7 +23,7 @@ pub(crate) struct SlidingWindow {
     sum: u64,
 }
 
-/// The second in which an amount was taken. A correction applies to the same second.
+/// Second in which an amount was taken. A correction applies to the same second.
 pub(crate) type WindowSlot = u64;
 
 impl SlidingWindow {
@@ -50,7 +50,7 @@ impl SlidingWindow {
         Some(Duration::ZERO)
     }
 
-    /// Adds an amount, even if it exceeds the limit.
+    /// Adds an amount to the current second, even if it exceeds the limit.
     pub(crate) fn take(&mut self, amount: u64, now: Instant) -> WindowSlot {
         let slot = self.slot(now);
         self.sum = self.sum.saturating_add(amount);
@@ -61,7 +61,7 @@ impl SlidingWindow {
         slot
     }
 
-    /// Replaces an amount that was taken by the amount that was used.
+    /// Replaces an amount that was taken by the amount that was used. Ignored if the slot has left the window.
     pub(crate) fn correct(&mut self, slot: WindowSlot, taken: u64, used: u64) {
         let found = self.slots.binary_search_by_key(&slot, |(slot, _)| *slot);
         // A slot older than a minute no longer counts.
@@ -71,6 +71,7 @@ impl SlidingWindow {
         self.sum = self.sum.saturating_sub(before).saturating_add(*amount);
     }
 
+    /// Returns the second of a time, counted from the creation of the window.
     fn slot(&self, now: Instant) -> WindowSlot {
         now.saturating_duration_since(self.epoch).as_secs()
     }
@@ -81,6 +82,7 @@ impl SlidingWindow {
         self.epoch + SLOT * seconds
     }
 
+    /// Removes the slots that have left the window.
     fn drop_expired(&mut self, now: Instant) {
         let slot = self.slot(now);
         while let Some((old, used)) = self.slots.front()

@@ -14,7 +14,8 @@ use super::attempt::InFlightAttempt;
 use super::planner::RoutePlanner;
 use crate::{ChatRequest, ModelError, ModelErrorClass, ModelEvent, ModelStream};
 
-/// Returns the stream of one call. It does nothing before it is polled.
+/// Returns the stream of one call: events of the first successful attempt, with retry events between the attempts.
+/// Sends nothing before it is polled.
 pub(super) fn call(
     router: Arc<RouterInner>,
     request: ChatRequest,
@@ -35,7 +36,7 @@ pub(super) fn call(
             let mut buffered = Vec::new();
             let failure = loop {
                 match attempt.next().await {
-                    Some(Ok(event)) if planner.is_buffered() && !attempt.is_answered() => {
+                    Some(Ok(event)) if planner.is_buffered() && !attempt.is_complete() => {
                         buffered.push(event);
                     }
                     Some(Ok(event)) => {
@@ -46,7 +47,7 @@ pub(super) fn call(
                         yield Ok(event);
                     }
                     // The response is complete, so an error after it is ignored.
-                    None | Some(Err(_)) if attempt.is_answered() => return,
+                    None | Some(Err(_)) if attempt.is_complete() => return,
                     None => break ModelError::stream_truncated(),
                     Some(Err(error)) => break error,
                 }
@@ -68,16 +69,21 @@ pub(super) fn call(
     }
 }
 
+/// Error message for a missed first-token deadline.
+const FIRST_TOKEN_TIMEOUT: &str = "the endpoint sent no delta within the first-token timeout";
+/// Error message for a missed deadline of the call.
+const DEADLINE_PASSED: &str = "the deadline of the model call passed";
+
 /// Deadlines of an attempt.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Deadlines {
-    /// Deadline of the first delta. `None` after it arrived.
+    /// Deadline of the first delta. `None` if the endpoint has no such limit, or after the first delta.
     pub(super) first_token: Option<Instant>,
     /// Deadline of the whole call.
     pub(super) total: Option<Instant>,
 }
 
-/// Events of one attempt.
+/// Events of one attempt, with its deadlines.
 pub(super) struct AttemptStream {
     events: ModelStream,
     attempt: InFlightAttempt,
@@ -93,21 +99,26 @@ impl AttemptStream {
         self.attempt.route
     }
 
-    fn is_answered(&self) -> bool {
-        self.attempt.is_answered()
+    fn is_complete(&self) -> bool {
+        self.attempt.is_complete()
     }
 
     fn fail(self, error: &ModelError) {
         self.attempt.fail(error);
     }
 
+    /// Returns the next event of the attempt. Returns a timeout error if a deadline passes first, and `None` at the end
+    /// of the stream.
     async fn next(&mut self) -> Option<Result<ModelEvent, ModelError>> {
         let Deadlines { first_token, total } = self.deadlines;
         let event = match first_token.into_iter().chain(total).min() {
             None => self.events.next().await,
             Some(until) => match timeout_at(until, self.events.next()).await {
                 Ok(event) => event,
-                Err(_elapsed) => return Some(Err(timeout_error(Some(until) == first_token))),
+                Err(_elapsed) if Some(until) == first_token => {
+                    return Some(Err(timeout_error(FIRST_TOKEN_TIMEOUT)));
+                }
+                Err(_elapsed) => return Some(Err(timeout_error(DEADLINE_PASSED))),
             },
         };
         if let Some(Ok(event)) = &event {
@@ -120,10 +131,6 @@ impl AttemptStream {
     }
 }
 
-fn timeout_error(is_first_token: bool) -> ModelError {
-    let problem = match is_first_token {
-        true => "the endpoint sent no delta within the first-token timeout",
-        false => "the deadline of the model call passed",
-    };
+fn timeout_error(problem: &str) -> ModelError {
     ModelError::new(ModelErrorClass::Timeout, problem)
 }

@@ -6,6 +6,7 @@
 
 mod key;
 mod record;
+/// Removes secrets from the requests and responses.
 mod redact;
 mod replay;
 
@@ -26,7 +27,7 @@ const FORMAT_VERSION: u32 = 1;
 /// Largest size of a file, in bytes.
 const FILE_BYTES_MAX: u64 = 256 * 1024 * 1024;
 
-/// Recorded calls of a model.
+/// Recorded model calls of a test, as stored in a file.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Cassette {
@@ -63,7 +64,7 @@ pub enum RecordedAnswer {
     },
 }
 
-/// Reasons why a cassette cannot be read or written.
+/// Error of reading or writing a cassette.
 #[derive(Debug, thiserror::Error)]
 pub enum CassetteError {
     /// The file cannot be read or written.
@@ -107,7 +108,7 @@ impl CassetteError {
     }
 }
 
-/// Mode in which a test uses its cassette.
+/// Whether a test records its cassette or replays it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum CassetteMode {
     /// Replays the cassette. A missing file is an error.
@@ -134,25 +135,26 @@ impl Default for Cassette {
 }
 
 impl Cassette {
-    /// Adds a call of which only the messages are known. A replayed request may differ in everything else.
+    /// Adds a call whose request is known only by its messages. Replay ignores everything else of the request.
     pub fn push_answer(
         &mut self,
         messages: &[std::sync::Arc<provost_core::Message>],
         response: ModelResponse,
     ) {
-        let request = key::of_messages(messages);
+        let request = key::messages_key(messages);
         let answer = RecordedAnswer::Response(Box::new(response));
         self.calls.push(RecordedCall { request, answer });
     }
 
     /// Returns the cassette without secrets.
     #[must_use]
-    pub fn redacted(mut self, redaction: &CassetteRedaction) -> Self {
-        self.calls = self.calls.into_iter().map(|call| redaction.call(call)).collect();
+    pub fn redact(mut self, redaction: &CassetteRedaction) -> Self {
+        self.calls = self.calls.into_iter().map(|call| redaction.redact_call(call)).collect();
         self
     }
 
-    /// Reads a cassette from a file. Blocks, so call it before the runtime starts.
+    /// Reads a cassette from a file. Blocks, so call it before the runtime starts. Returns an error if the file is
+    /// missing, too large, invalid or in another version of the format.
     pub fn read(path: &Path) -> Result<Self, CassetteError> {
         let name = || path.display().to_string();
         let file = |source| CassetteError::File { path: name(), source };
@@ -170,14 +172,14 @@ impl Cassette {
         Ok(cassette)
     }
 
-    /// Returns the content of the file.
+    /// Returns the cassette as the text of a file.
     pub fn to_json(&self) -> Result<String, serde_json::Error> {
         let mut text = serde_json::to_string_pretty(self)?;
         text.push('\n');
         Ok(text)
     }
 
-    /// Writes the cassette to a file. Blocks.
+    /// Writes the cassette to a file, replacing its content. Blocks.
     pub fn write(&self, path: &Path) -> Result<(), CassetteError> {
         let name = || path.display().to_string();
         let format = |source| CassetteError::Format { path: name(), source };
@@ -187,6 +189,7 @@ impl Cassette {
 }
 
 impl RecordedAnswer {
+    /// Creates the recorded form of a result.
     fn of(outcome: Result<ModelResponse, &ModelError>) -> Self {
         match outcome {
             Ok(response) => Self::Response(Box::new(response)),
@@ -199,7 +202,7 @@ impl RecordedAnswer {
     }
 }
 
-/// Returns the class with this name.
+/// Returns the class with this name. An unknown name is [`ModelErrorClass::StreamTruncated`].
 fn class_from_name(name: &str) -> ModelErrorClass {
     use ModelErrorClass as Class;
     let all = [
@@ -220,7 +223,7 @@ fn class_from_name(name: &str) -> ModelErrorClass {
 
 /// Returns the fields of a request that identify it.
 fn request_key(request: &ChatRequest) -> Value {
-    key::of(request)
+    key::request_key(request)
 }
 
 #[cfg(test)]

@@ -25,7 +25,7 @@ use crate::{
     StructuredOutputSupport,
 };
 
-/// A turn of the script: the response to one model call.
+/// Scripted response to one model call.
 #[derive(Debug, Clone, Default)]
 pub struct ScriptedTurn {
     events: Vec<ModelEvent>,
@@ -39,6 +39,7 @@ pub struct ScriptedTurn {
     ending: StreamEnding,
 }
 
+/// How the stream of a turn ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum StreamEnding {
     #[default]
@@ -156,7 +157,7 @@ impl ScriptedTurn {
         self
     }
 
-    /// Fails after the events added so far.
+    /// Fails with this error after all events of the turn.
     #[must_use]
     pub fn then_fail(mut self, error: ModelError) -> Self {
         self.error = Some(error);
@@ -170,13 +171,14 @@ impl ScriptedTurn {
         self
     }
 
-    /// Never ends the stream.
+    /// Keeps the stream open after the last event.
     #[must_use]
     pub fn hang(mut self) -> Self {
         self.ending = StreamEnding::Never;
         self
     }
 
+    /// Returns the items of the stream. Tool calls without an id get the next ids of the script.
     fn into_items(mut self, ids: &mut u64) -> Vec<Result<ModelEvent, ModelError>> {
         for event in &mut self.events {
             if let ModelEvent::ToolCallStart { id, .. } = event {
@@ -214,6 +216,7 @@ pub struct ScriptedModel {
     records_requests: bool,
 }
 
+/// Remaining turns and recorded requests.
 #[derive(Default)]
 struct Script {
     turns: VecDeque<ScriptedTurn>,
@@ -317,6 +320,8 @@ impl ScriptedModel {
         assert!(remaining == 0, "{remaining} turns of the script were not played");
     }
 
+    /// Records a request and returns the turn that responds to it, with the number of tool calls in earlier turns.
+    /// Without a turn left, the turn fails.
     fn next_turn(&self, request: &ChatRequest) -> (ScriptedTurn, u64) {
         let index = self.script.lock().calls;
         let computed = self.turn_fn.as_ref().map(|turn_fn| turn_fn(request, index));

@@ -10,11 +10,17 @@ use provost_core::{
 };
 use serde::{Deserialize, Serialize};
 
+/// Tokens of the instructions in addition to their text.
 const SYSTEM_TOKENS: u64 = 15;
+/// Tokens of a message in addition to its parts.
 const MESSAGE_TOKENS: u64 = 10;
+/// Tokens of a tool call in addition to its name and arguments.
 const TOOL_CALL_TOKENS: u64 = 10;
+/// Tokens of a tool result in addition to its parts.
 const TOOL_RESULT_TOKENS: u64 = 10;
+/// Tokens of a tool definition in addition to its texts.
 const TOOL_TOKENS: u64 = 20;
+/// Tokens of an image or a linked document.
 const IMAGE_TOKENS: u64 = 512;
 /// Bytes per token of a binary document. PDF pages have many bytes and few tokens.
 const DOCUMENT_BYTES_PER_TOKEN: u64 = 32;
@@ -60,7 +66,7 @@ impl TokenCounter for HeuristicCounter {
     }
 }
 
-/// Tokens of the parts of a request.
+/// Numbers of tokens in the instructions, messages and tools of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct TokenCount {
     /// Tokens of the instructions.
@@ -120,6 +126,7 @@ pub fn count_tools(counter: &dyn TokenCounter, tools: &[Arc<ToolDefinition>]) ->
     tools.iter().map(count).sum()
 }
 
+/// Counts the tokens of a part of a message. Unknown parts count 0.
 fn count_part(counter: &dyn TokenCounter, part: &ContentPart) -> u64 {
     match part {
         ContentPart::Text { text } => counter.count(text),
@@ -148,6 +155,7 @@ fn count_part(counter: &dyn TokenCounter, part: &ContentPart) -> u64 {
     }
 }
 
+/// Estimates the tokens of a document from its size, or from [`IMAGE_TOKENS`] if it is a link.
 fn count_document(document: &Document) -> u64 {
     match &document.source {
         MediaSource::Url(_) => IMAGE_TOKENS,
@@ -184,7 +192,8 @@ impl TokenCalibration {
     /// Smaller estimates are mostly overhead and are ignored.
     const TOKENS_MIN: u64 = 50;
 
-    /// Records the uncorrected estimate of a request and the reported number of tokens.
+    /// Records the uncorrected estimate of a request and the reported number of tokens. Ignores small estimates and
+    /// empty reports.
     pub fn observe(&mut self, estimated: u64, reported: u64) {
         if estimated < Self::TOKENS_MIN || reported == 0 {
             return;

@@ -53,7 +53,7 @@ const NAMES: [(&str, TokenizerFamily); 22] = [
 
 impl TokenizerFamily {
     /// Returns the family of a model by its name, such as `claude-opus-5`, `anthropic/claude-opus-5` or
-    /// `us.anthropic.claude-opus-5-v1:0`.
+    /// `us.anthropic.claude-opus-5-v1:0`. Returns `Other` for unknown names.
     pub fn of(model: &str) -> Self {
         let lower = model.to_ascii_lowercase();
         let is_name_start = |at: usize| lower[..at].ends_with(['/', '.', ':']);

@@ -150,7 +150,7 @@ async fn a_trace_goes_on_in_another_process() {
     let watch = TelemetryFixture::start(|builder| builder).await;
     let send = tool_fn("send", "Sends it away", |_cx, _args: Say| async move {
         let traceparent = current_traceparent().unwrap();
-        assert_eq!(trace::current().as_ref(), Some(&traceparent));
+        assert_eq!(trace::current_traceparent().as_ref(), Some(&traceparent));
         Ok::<_, ToolError>(traceparent)
     });
     let model = script([call("send", json!({})), text("done")]);
@@ -192,5 +192,5 @@ async fn without_an_exporter_there_is_no_trace() {
     let span = tracing::info_span!("attempt");
     let parent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
     assert!(!trace::set_parent(&span, parent));
-    span.in_scope(|| assert_eq!(trace::current(), None));
+    span.in_scope(|| assert_eq!(trace::current_traceparent(), None));
 }

@@ -7,14 +7,14 @@ use super::BatchResponse;
 use super::openai::without_stream;
 use crate::http::api::malformed_error;
 
-/// Returns one request of a batch.
-pub(super) fn request(id: &str, mut params: Value) -> Value {
+/// Encodes one request of a batch.
+pub(super) fn encode_request(id: &str, mut params: Value) -> Value {
     without_stream(&mut params);
     json!({ "custom_id": id, "params": params })
 }
 
-/// Reads the status of a batch.
-pub(super) fn status(batch: &Value) -> Result<BatchStatus, ModelError> {
+/// Parses the status of a batch.
+pub(super) fn parse_status(batch: &Value) -> Result<BatchStatus, ModelError> {
     let state = batch["processing_status"].as_str();
     let state = state.ok_or_else(|| malformed_error("the provider sent no batch"))?;
     let count = |name: &str| batch["request_counts"][name].as_u64().unwrap_or_default();
@@ -26,7 +26,7 @@ pub(super) fn status(batch: &Value) -> Result<BatchStatus, ModelError> {
     Ok(BatchStatus { phase, done, total: done + count("processing") })
 }
 
-/// Reads a line of the results: the request id, and the message or the error.
+/// Parses a line of the results: the request id, and the message or the error. `None` if the line has no id.
 pub(super) fn read_response(line: &Value) -> Option<(String, BatchResponse)> {
     let id = line["custom_id"].as_str()?.to_owned();
     let result = &line["result"];

@@ -6,19 +6,19 @@ use serde_json::{Value, json};
 use super::BatchResponse;
 use crate::http::api::malformed_error;
 
-/// Returns one request of a batch.
-pub(super) fn request(id: &str, body: Value) -> Value {
+/// Encodes one request of a batch.
+pub(super) fn encode_request(id: &str, body: Value) -> Value {
     json!({ "request": body, "metadata": { "key": id } })
 }
 
-/// Returns the request body that creates a batch.
-pub(super) fn body(name: &str, requests: Vec<Value>) -> Value {
+/// Encodes the request that creates a batch.
+pub(super) fn encode_batch(name: &str, requests: Vec<Value>) -> Value {
     let input = json!({ "requests": { "requests": requests } });
     json!({ "batch": { "display_name": name, "input_config": input } })
 }
 
-/// Reads the status of a batch. The batch is a long-running operation with its state in the metadata.
-pub(super) fn status(operation: &Value) -> Result<BatchStatus, ModelError> {
+/// Parses the status of a batch. The batch is a long-running operation with its state in the metadata.
+pub(super) fn parse_status(operation: &Value) -> Result<BatchStatus, ModelError> {
     let batch = match &operation["metadata"] {
         Value::Null => operation,
         metadata => metadata,
@@ -40,7 +40,7 @@ pub(super) fn status(operation: &Value) -> Result<BatchStatus, ModelError> {
     Ok(BatchStatus { phase, done, total: count("requestCount") })
 }
 
-/// Returns the responses of a finished batch.
+/// Returns the responses of a finished batch. Empty if it has none.
 pub(super) fn responses(operation: &Value) -> Vec<Value> {
     let inlined = &operation["response"]["inlinedResponses"];
     // The list is nested in an object with the same name.
@@ -48,7 +48,7 @@ pub(super) fn responses(operation: &Value) -> Vec<Value> {
     list.cloned().unwrap_or_default()
 }
 
-/// Reads one response: the request id, and the response or the error.
+/// Parses one response: the request id, and the response or the error. `None` if it has no id.
 pub(super) fn read_response(item: &Value) -> Option<(String, BatchResponse)> {
     let id = item["metadata"]["key"].as_str()?.to_owned();
     Some(match &item["error"] {

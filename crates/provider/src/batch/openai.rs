@@ -4,7 +4,7 @@ use provost_model::{BatchPhase, BatchStatus, ModelError};
 use serde_json::{Value, json};
 
 use super::BatchResponse;
-use crate::http::api::{json as bytes, malformed_error};
+use crate::http::api::{malformed_error, to_json_body};
 
 /// Endpoint of the requests in a batch.
 pub(super) const ENDPOINT: &str = "/v1/chat/completions";
@@ -12,11 +12,11 @@ pub(super) const ENDPOINT: &str = "/v1/chat/completions";
 /// characters.
 const BOUNDARY: &str = "provost-batch-7f3b1c2e9d4a";
 
-/// Returns one line of the uploaded file.
-pub(super) fn line(id: &str, mut body: Value) -> Result<Vec<u8>, ModelError> {
+/// Encodes one request as a line of the uploaded file.
+pub(super) fn encode_line(id: &str, mut body: Value) -> Result<Vec<u8>, ModelError> {
     without_stream(&mut body);
     let line = json!({ "custom_id": id, "method": "POST", "url": ENDPOINT, "body": body });
-    let mut line = bytes(&line)?;
+    let mut line = to_json_body(&line)?;
     line.push(b'\n');
     Ok(line)
 }
@@ -30,7 +30,7 @@ pub(super) fn without_stream(body: &mut Value) {
 }
 
 /// Returns the content type and the body of a file upload.
-pub(super) fn upload(lines: &[u8]) -> (String, Vec<u8>) {
+pub(super) fn encode_upload(lines: &[u8]) -> (String, Vec<u8>) {
     let head = format!(
         "--{BOUNDARY}\r\ncontent-disposition: form-data; name=\"purpose\"\r\n\r\nbatch\r\n\
          --{BOUNDARY}\r\ncontent-disposition: form-data; name=\"file\"; filename=\"batch.jsonl\"\r\n\
@@ -41,8 +41,8 @@ pub(super) fn upload(lines: &[u8]) -> (String, Vec<u8>) {
     (format!("multipart/form-data; boundary={BOUNDARY}"), body)
 }
 
-/// Reads the status of a batch and the ids of its result files.
-pub(super) fn status(batch: &Value) -> Result<(BatchStatus, Vec<String>), ModelError> {
+/// Parses the status of a batch and the ids of its result files.
+pub(super) fn parse_status(batch: &Value) -> Result<(BatchStatus, Vec<String>), ModelError> {
     let state =
         batch["status"].as_str().ok_or_else(|| malformed_error("the provider sent no batch"))?;
     let phase = match state {
@@ -57,7 +57,7 @@ pub(super) fn status(batch: &Value) -> Result<(BatchStatus, Vec<String>), ModelE
     Ok((BatchStatus { phase, done, total: count("total") }, files))
 }
 
-/// Reads a line of a result file: the request id, and the response or the error.
+/// Parses a line of a result file: the request id, and the response or the error. `None` if the line has no id.
 pub(super) fn read_response(line: &Value) -> Option<(String, BatchResponse)> {
     let id = line["custom_id"].as_str()?.to_owned();
     let response = &line["response"];

@@ -28,7 +28,7 @@ pub(super) struct EmbedResponse {
     pub(super) tokens: Option<u64>,
 }
 
-/// Format of a vendor's embedding API.
+/// Vendors' formats of embedding requests and responses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum EmbedFormat {
     OpenAi,
@@ -39,7 +39,7 @@ pub(super) enum EmbedFormat {
 }
 
 impl EmbedFormat {
-    /// Returns the path under the base URL.
+    /// Returns the path to append to the base URL.
     pub(super) fn path(self, model: &str) -> String {
         match self {
             Self::OpenAi | Self::Voyage => "/embeddings".to_owned(),
@@ -49,6 +49,7 @@ impl EmbedFormat {
         }
     }
 
+    /// Returns the header in which the vendor expects the key.
     pub(super) fn auth(self) -> Auth {
         match self {
             Self::Gemini => Auth::Header("x-goog-api-key"),
@@ -65,6 +66,7 @@ impl EmbedFormat {
         }
     }
 
+    /// Encodes a request as JSON.
     pub(super) fn encode(self, request: EmbedRequest<'_>) -> Result<Vec<u8>, ModelError> {
         match self {
             Self::OpenAi => openai::encode(request),
@@ -75,7 +77,8 @@ impl EmbedFormat {
         }
     }
 
-    /// Returns the vectors in the order of the texts, and the usage if the vendor reported it.
+    /// Decodes a response. Returns the vectors in the order of the texts, and the usage if the vendor reported it.
+    /// Returns an error if a vector is missing or has another number of dimensions.
     pub(super) fn decode(
         self,
         body: &[u8],
@@ -94,6 +97,8 @@ impl EmbedFormat {
     }
 }
 
+/// Sorts the vectors by position. Returns an error if a position is missing or occurs twice, or a vector has another
+/// number of dimensions.
 fn order_vectors(
     vectors: Vec<(Option<usize>, Vec<f32>)>,
     texts: usize,

@@ -14,7 +14,8 @@ const FRAME_MIN: usize = PRELUDE + 4;
 /// Type code of a header value that is a string.
 const STRING: u8 = 7;
 
-/// Splits chunks into frames. The name of an event is the value of its `:event-type` or `:exception-type` header.
+/// Parser of AWS event stream frames. The name of an event is the value of its `:event-type` or `:exception-type`
+/// header.
 #[derive(Debug)]
 pub(super) struct AwsEventStreamParser {
     /// Beginning of an incomplete frame.
@@ -27,6 +28,7 @@ impl AwsEventStreamParser {
         Self { frame: Vec::new(), bytes_max }
     }
 
+    /// Parses a chunk and passes each complete frame to `sink`. Keeps an incomplete frame for the next chunk.
     pub(super) fn push<E: From<FrameError>>(
         &mut self,
         chunk: &[u8],
@@ -67,8 +69,8 @@ fn parse_frames<E: From<FrameError>>(
     }
 }
 
-/// Returns the size of a frame. It checks the prelude first, because a wrong size would make the parser wait for bytes
-/// that never come.
+/// Returns the size of a frame. It verifies the checksum of the prelude, because a wrong size would make the parser
+/// wait for bytes that never come.
 fn frame_length(prelude: &[u8; PRELUDE], bytes_max: usize) -> Result<usize, FrameError> {
     let total = read_u32(prelude, 0) as usize;
     if crc32fast::hash(&prelude[..8]) != read_u32(prelude, 8) {
@@ -88,6 +90,7 @@ fn frame_length(prelude: &[u8; PRELUDE], bytes_max: usize) -> Result<usize, Fram
     }
 }
 
+/// Parses a complete frame. Returns an error if its checksum or its headers are invalid.
 fn parse_frame(frame: &[u8]) -> Result<SseEvent<'_>, FrameError> {
     let (body, checksum) = frame.split_at(frame.len() - 4);
     if crc32fast::hash(body) != read_u32(checksum, 0) {
@@ -127,10 +130,12 @@ fn event_name(mut headers: &[u8]) -> Result<&[u8], FrameError> {
     Ok(event)
 }
 
+/// Splits the bytes at a position. Returns an error if there are fewer bytes.
 fn split(bytes: &[u8], at: usize) -> Result<(&[u8], &[u8]), FrameError> {
     bytes.split_at_checked(at).ok_or(FrameError::Malformed)
 }
 
+/// Reads a big-endian number. Returns 0 if the bytes end before it.
 fn read_u32(bytes: &[u8], at: usize) -> u32 {
     let mut array = [0; 4];
     if let Some(slice) = bytes.get(at..at + 4) {

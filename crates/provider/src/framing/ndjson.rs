@@ -3,7 +3,7 @@
 use super::FrameError;
 use crate::wire::SseEvent;
 
-/// Splits chunks into lines. Empty lines are skipped.
+/// Parser of lines of JSON. Empty lines are skipped.
 #[derive(Debug)]
 pub(super) struct NdjsonParser {
     /// Beginning of an incomplete line.
@@ -16,6 +16,7 @@ impl NdjsonParser {
         Self { line: Vec::new(), bytes_max }
     }
 
+    /// Parses a chunk and passes each complete line to `sink`. Keeps an incomplete line for the next chunk.
     pub(super) fn push<E: From<FrameError>>(
         &mut self,
         mut chunk: &[u8],
@@ -41,8 +42,8 @@ impl NdjsonParser {
         Ok(())
     }
 
-    /// Passes on the last line if it is complete JSON without a line break. A truncated line is dropped, so that the
-    /// decoder reports an incomplete response and not malformed JSON.
+    /// Passes the last line to `sink` if it is complete JSON without a line break. A truncated line is dropped, so that
+    /// the decoder reports an incomplete response and not malformed JSON.
     pub(super) fn finish<E: From<FrameError>>(
         &mut self,
         sink: &mut impl FnMut(SseEvent<'_>) -> Result<(), E>,
@@ -54,6 +55,7 @@ impl NdjsonParser {
         }
     }
 
+    /// Returns an error if the line would exceed the limit with `more` bytes.
     fn check_length(&self, more: usize) -> Result<(), FrameError> {
         match self.line.len() + more > self.bytes_max {
             true => Err(FrameError::TooLarge),
@@ -62,6 +64,7 @@ impl NdjsonParser {
     }
 }
 
+/// Passes a line to the sink, unless it is blank.
 fn send_line<E>(
     line: &[u8],
     sink: &mut impl FnMut(SseEvent<'_>) -> Result<(), E>,

@@ -11,9 +11,9 @@ use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderName, HeaderValue};
 use reqwest::{Method, Request, Url};
 use tokio::time::{Instant, sleep};
 
-use super::error::required_key;
+use super::error::check_key;
 use super::header::{request_headers, secret_value};
-use super::url::base_url;
+use super::url::parse_base_url;
 use super::vendor_client::VendorClient;
 use super::{Timeouts, client};
 use crate::ModelBuildError;
@@ -22,7 +22,7 @@ use crate::wire::openai_chat::OpenAiChat;
 
 const JSON: &str = "application/json";
 
-/// Method of authentication.
+/// Header in which the key is sent.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Auth {
     /// As an `Authorization: Bearer` header.
@@ -69,10 +69,10 @@ impl ApiClientConfig {
         }
     }
 
-    /// Checks the configuration and builds the client. Sends no request.
+    /// Validates the configuration and builds the client. Sends no request.
     pub(crate) fn build(self) -> Result<ApiClient, ModelBuildError> {
-        let key = required_key(self.key, &self.provider, self.key_variable)?;
-        let base = base_url(&self.base_url)?;
+        let key = check_key(self.key, &self.provider, self.key_variable)?;
+        let base = parse_base_url(&self.base_url)?;
         let mut headers = request_headers(&self.headers)?;
         headers.entry(ACCEPT).or_insert(HeaderValue::from_static(JSON));
         if let Some(key) = &key {
@@ -107,24 +107,27 @@ pub(crate) struct ApiBody {
 }
 
 impl ApiRequest {
+    /// Creates a `GET` request.
     pub(crate) fn get(path: impl Into<String>) -> Self {
         Self { method: Method::GET, path: path.into(), body: None }
     }
 
+    /// Creates a `POST` request with a JSON body.
     pub(crate) fn post(path: impl Into<String>, json: Vec<u8>) -> Self {
         let body = ApiBody { content_type: JSON.to_owned(), bytes: Bytes::from(json) };
         Self { method: Method::POST, path: path.into(), body: Some(body) }
     }
 }
 
-/// Client of a vendor's API.
+/// HTTP client of a vendor's API for requests with one response, such as batches and embeddings.
 pub(crate) struct ApiClient {
     base: Url,
     vendor: VendorClient,
 }
 
 impl ApiClient {
-    /// Sends a request and reads the response. Retries both as the retry policy says, so `read` must be pure.
+    /// Sends a request, and returns the result of `read` for the body. Retries errors of both according to the retry
+    /// policy, so `read` must be pure. Secrets are removed from errors.
     pub(crate) async fn send<T>(
         &self,
         request: ApiRequest,
@@ -133,10 +136,10 @@ impl ApiClient {
         let deadline = self.vendor.deadline();
         let mut retries = 0;
         loop {
-            let response = self.response(&request, deadline).await;
+            let response = self.fetch_body(&request, deadline).await;
             let error = match response.and_then(|body| read(&body)) {
                 Ok(read) => return Ok(read),
-                Err(error) => self.vendor.without_secrets(error),
+                Err(error) => self.vendor.redact_error(error),
             };
             match self.vendor.retry_delay(&error, retries, deadline) {
                 Some(delay) => sleep(delay).await,
@@ -146,22 +149,24 @@ impl ApiClient {
         }
     }
 
-    /// Sends a request exactly once, for requests that must not be repeated.
+    /// Sends a request exactly once, for requests that must not be repeated, and returns the result of `read` for the
+    /// body.
     pub(crate) async fn send_once<T>(
         &self,
         request: ApiRequest,
         read: impl Fn(&[u8]) -> Result<T, ModelError>,
     ) -> Result<T, ModelError> {
-        let response = self.response(&request, self.vendor.deadline()).await;
-        response.and_then(|body| read(&body)).map_err(|error| self.vendor.without_secrets(error))
+        let response = self.fetch_body(&request, self.vendor.deadline()).await;
+        response.and_then(|body| read(&body)).map_err(|error| self.vendor.redact_error(error))
     }
 
-    async fn response(
+    /// Sends a request and reads the body. Returns an error if the status is not a success.
+    async fn fetch_body(
         &self,
         request: &ApiRequest,
         deadline: Option<Instant>,
     ) -> Result<Vec<u8>, ModelError> {
-        let response = self.vendor.send(self.http_request(request)?, deadline).await?;
+        let response = self.vendor.send(self.build_request(request)?, deadline).await?;
         if response.status().is_success() {
             return response.read(RESPONSE_BYTES_MAX).await;
         }
@@ -170,7 +175,8 @@ impl ApiClient {
         Err(self.vendor.read_error(response, parse).await)
     }
 
-    fn http_request(&self, request: &ApiRequest) -> Result<Request, ModelError> {
+    /// Builds the HTTP request with the headers and the key.
+    fn build_request(&self, request: &ApiRequest) -> Result<Request, ModelError> {
         let invalid = |problem: &str| ModelError::new(ModelErrorClass::InvalidRequest, problem);
         let base = self.base.as_str().trim_end_matches('/');
         let url = Url::parse(&format!("{base}{}", request.path))
@@ -190,14 +196,14 @@ impl ApiClient {
 }
 
 /// Serializes a request body as JSON.
-pub(crate) fn json(body: &impl serde::Serialize) -> Result<Vec<u8>, ModelError> {
+pub(crate) fn to_json_body(body: &impl serde::Serialize) -> Result<Vec<u8>, ModelError> {
     serde_json::to_vec(body).map_err(|cause| {
         let problem = "the request cannot be serialized as JSON";
         ModelError::new(ModelErrorClass::InvalidRequest, problem).caused_by(cause)
     })
 }
 
-/// Returns the error of a response that lacks required data.
+/// Creates the error of a response that lacks required data.
 pub(crate) fn malformed_error(problem: impl Into<String>) -> ModelError {
     ModelError::new(ModelErrorClass::Malformed, problem)
 }

@@ -4,9 +4,9 @@ use provost_core::{Env, Secret};
 use provost_model::{ModelCatalog, ModelInfo, RetryPolicy};
 use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderValue};
 
-use super::error::required_key;
+use super::error::check_key;
 use super::header::request_headers;
-use super::url::base_url;
+use super::url::parse_base_url;
 use super::vendor_client::VendorClient;
 use super::{HttpModel, HttpModelInner, ModelBuildError, Timeouts, client};
 use crate::wire::WireFormat;
@@ -51,7 +51,7 @@ impl<W: WireFormat> HttpModelBuilder<W> {
         self
     }
 
-    /// Applies the catalog's entry for this model, if there is one. It replaces the entry of the built-in catalog.
+    /// Applies the properties in the catalog's entry for this model. Changes nothing if the catalog has no entry.
     pub fn catalog(mut self, catalog: &ModelCatalog) -> Self {
         if let Some(entry) = catalog.entry(&self.info.provider, &self.info.model) {
             entry.apply_to(&mut self.info);
@@ -73,7 +73,7 @@ impl<W: WireFormat> HttpModelBuilder<W> {
         self
     }
 
-    /// Adds a header to every request. Its value is treated as a secret.
+    /// Adds a header to every request. Its value is removed from errors like a secret.
     pub fn header(mut self, name: impl Into<String>, value: impl Into<Secret<String>>) -> Self {
         self.headers.push((name.into(), value.into()));
         self
@@ -97,7 +97,7 @@ impl<W: WireFormat> HttpModelBuilder<W> {
         self
     }
 
-    /// Sets the source of time and random numbers.
+    /// Sets the source of time and random numbers, from which retry delays take their jitter.
     pub fn env(mut self, env: Env) -> Self {
         self.env = env;
         self
@@ -121,7 +121,7 @@ impl<W: WireFormat> HttpModelBuilder<W> {
         self
     }
 
-    /// Erases the type of the wire.
+    /// Erases the type of the wire, so that builders of different wires have the same type.
     pub fn boxed(self) -> HttpModelBuilder<Box<dyn WireFormat>> {
         HttpModelBuilder {
             wire: Box::new(self.wire),
@@ -137,12 +137,13 @@ impl<W: WireFormat> HttpModelBuilder<W> {
         }
     }
 
-    /// Checks the configuration and builds the model. Sends no request.
+    /// Validates the configuration and builds the model. Sends no request. Returns an error if the model has no name, a
+    /// required key is missing, or a header or the base URL is invalid.
     pub fn build(self) -> Result<HttpModel, ModelBuildError> {
         if self.info.model.trim().is_empty() {
             return Err(ModelBuildError::Model);
         }
-        let key = required_key(self.key, &self.info.provider, self.key_variable.as_deref())?;
+        let key = check_key(self.key, &self.info.provider, self.key_variable.as_deref())?;
         let mut headers = request_headers(&self.headers)?;
         headers.entry(CONTENT_TYPE).or_insert(HeaderValue::from_static("application/json"));
         headers.insert(ACCEPT, HeaderValue::from_static(self.wire.framing().media_type()));
@@ -150,7 +151,7 @@ impl<W: WireFormat> HttpModelBuilder<W> {
         if self.wire.headers(key_text, &mut headers).is_err() {
             return Err(ModelBuildError::Key);
         }
-        let base = base_url(&self.base_url)?;
+        let base = parse_base_url(&self.base_url)?;
         let mut url = base.clone();
         let url_path = self.wire.url_path(base.path(), &self.info.model);
         let (path, query) = match url_path.split_once('?') {

@@ -31,13 +31,15 @@ pub(super) fn shared_client(
     }
 }
 
+/// Returns the path in the variable [`CERT_FILE_VARIABLE`]. `None` if it is not set or empty.
 fn cert_file() -> Option<PathBuf> {
     std::env::var_os(CERT_FILE_VARIABLE).filter(|path| !path.is_empty()).map(PathBuf::from)
 }
 
+/// Creates a client without redirects.
 fn build(connect: Duration, cert_file: Option<&Path>) -> Result<reqwest::Client, ModelBuildError> {
     reqwest::Client::builder()
-        .tls_backend_preconfigured(tls(cert_file)?)
+        .tls_backend_preconfigured(tls_config(cert_file)?)
         .connect_timeout(connect)
         // A redirect could send the key and the prompt to another host.
         .redirect(reqwest::redirect::Policy::none())
@@ -45,7 +47,8 @@ fn build(connect: Duration, cert_file: Option<&Path>) -> Result<reqwest::Client,
         .map_err(ModelBuildError::Client)
 }
 
-fn tls(cert_file: Option<&Path>) -> Result<rustls::ClientConfig, ModelBuildError> {
+/// Creates the TLS configuration. A certificate file adds to the trusted roots.
+fn tls_config(cert_file: Option<&Path>) -> Result<rustls::ClientConfig, ModelBuildError> {
     provost_net::tls_config_with(cert_file).map_err(|error| match error {
         TlsError::Certificates { path, source } => {
             ModelBuildError::Certificates { path, source: Box::new(source) }

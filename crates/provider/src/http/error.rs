@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use provost_core::{ErrorKind, Secret};
 
-/// Reasons why a model client cannot be built.
+/// Error in the configuration of a client.
 #[derive(thiserror::Error)]
 pub enum ModelBuildError {
     /// The API key is missing.
@@ -79,9 +79,9 @@ impl ModelBuildError {
     }
 }
 
-/// Returns the key. A blank key counts as missing. Fails without a key if `variable` names the variable that usually
-/// holds it.
-pub(super) fn required_key(
+/// Returns the key, or `None` if there is none. A blank key counts as missing. Returns an error without a key if
+/// `variable` names the variable that usually holds it.
+pub(super) fn check_key(
     key: Option<Secret<String>>,
     provider: &str,
     variable: Option<&str>,

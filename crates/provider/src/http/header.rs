@@ -19,7 +19,8 @@ const REQUEST_ID_HEADERS: [&str; 6] = [
 /// Prefixes of rate-limit headers.
 const RATE_LIMIT_PREFIXES: [&str; 2] = ["x-ratelimit-", "anthropic-ratelimit-"];
 
-/// Returns the headers of every request: the user agent and the custom headers, whose values are secrets.
+/// Creates the headers of every request: the user agent and the custom headers, whose values are secrets. Returns an
+/// error that names an invalid header.
 pub(super) fn request_headers(
     custom: &[(String, Secret<String>)],
 ) -> Result<HeaderMap, ModelBuildError> {
@@ -35,20 +36,20 @@ pub(super) fn request_headers(
     Ok(headers)
 }
 
-/// Returns a header value that is never printed.
+/// Creates a header value that debug output hides. `None` if the text contains characters that a header cannot hold.
 pub(super) fn secret_value(text: &str) -> Option<HeaderValue> {
     let mut value = HeaderValue::from_str(text).ok()?;
     value.set_sensitive(true);
     Some(value)
 }
 
-/// Returns the provider's id of the request.
+/// Returns the provider's id of the request. `None` if the response has no such header.
 pub(super) fn request_id(headers: &HeaderMap) -> Option<String> {
     REQUEST_ID_HEADERS.iter().find_map(|name| headers.get(*name)?.to_str().ok()).map(str::to_owned)
 }
 
 /// Returns the request id and the rate limits of a successful response as metadata events.
-pub(super) fn metadata(headers: &HeaderMap, request_id: Option<&str>) -> Vec<ModelEvent> {
+pub(super) fn metadata_events(headers: &HeaderMap, request_id: Option<&str>) -> Vec<ModelEvent> {
     let mut events = Vec::new();
     if let Some(id) = request_id {
         events.push(ModelEvent::Metadata("request_id".to_owned(), id.into()));

@@ -43,13 +43,14 @@ impl VendorResponse {
         self.response.headers()
     }
 
-    /// Lowers the idle time limit of the remaining body.
+    /// Lowers the idle time limit of the remaining body to `idle`, if it is higher.
     pub(super) fn limit_idle(&mut self, idle: Duration) {
         self.idle = self.idle.min(idle);
     }
 
-    /// Reads the next chunk of the body. `None` at the end.
-    pub(super) async fn chunk(&mut self) -> Result<Option<Bytes>, ModelError> {
+    /// Reads the next chunk of the body. `None` at the end. Returns an error if the connection breaks, the idle time
+    /// limit is exceeded or the deadline passes.
+    pub(super) async fn next_chunk(&mut self) -> Result<Option<Bytes>, ModelError> {
         let idle_end = deadline_after(self.last_byte, self.idle);
         let until = self.deadline.map_or(idle_end, |deadline| deadline.min(idle_end));
         let chunk = timeout_at(until, self.response.chunk()).await;
@@ -67,10 +68,10 @@ impl VendorResponse {
         }
     }
 
-    /// Reads the whole body. Fails if it has more than `bytes_max` bytes.
+    /// Reads the whole body. Returns an error if it has more than `bytes_max` bytes.
     pub(super) async fn read(mut self, bytes_max: usize) -> Result<Vec<u8>, ModelError> {
         let mut body = Vec::new();
-        while let Some(chunk) = self.chunk().await? {
+        while let Some(chunk) = self.next_chunk().await? {
             if body.len() + chunk.len() > bytes_max {
                 let problem = format!("the provider sent more than {bytes_max} bytes");
                 return Err(ModelError::new(ModelErrorClass::Malformed, problem));
@@ -80,13 +81,13 @@ impl VendorResponse {
         Ok(body)
     }
 
-    /// Reads the beginning of an error body. After a failure it returns the bytes read so far.
+    /// Reads the beginning of an error body. If reading fails, returns the bytes read so far.
     pub(super) async fn read_error_body(mut self) -> Vec<u8> {
         let end = Instant::now() + ERROR_BODY_TIMEOUT;
         self.deadline = Some(self.deadline.map_or(end, |deadline| deadline.min(end)));
         let mut body = Vec::new();
         while body.len() < ERROR_BODY_BYTES_MAX
-            && let Ok(Some(chunk)) = self.chunk().await
+            && let Ok(Some(chunk)) = self.next_chunk().await
         {
             let remaining = ERROR_BODY_BYTES_MAX - body.len();
             body.extend_from_slice(&chunk[..chunk.len().min(remaining)]);
@@ -94,6 +95,7 @@ impl VendorResponse {
         body
     }
 
+    /// Creates the error of a body that exceeded the idle time limit.
     fn idle_error(&self) -> ModelError {
         let problem = format!(
             "the provider sent nothing for {:?}: raise the idle timeout if the model needs longer",
@@ -103,7 +105,7 @@ impl VendorResponse {
     }
 }
 
-/// Returns the error of a connection that failed or broke. `server` is its host and port.
+/// Creates the error of a connection that failed or broke. `server` is its host and port.
 pub(super) fn transport_error(server: &str, error: reqwest::Error) -> ModelError {
     // The URL may contain secrets.
     let error = error.without_url();
@@ -129,7 +131,7 @@ pub(super) fn transport_error(server: &str, error: reqwest::Error) -> ModelError
     ModelError::new(class, message).caused_by(error)
 }
 
-/// Returns the error of a call whose deadline passed.
+/// Creates the error of a call whose deadline passed.
 pub(super) fn deadline_error() -> ModelError {
     ModelError::new(ModelErrorClass::Timeout, "the deadline of the model call passed")
 }

@@ -38,7 +38,8 @@ struct PreparedRequest {
     deadline: Option<Instant>,
 }
 
-/// Returns the stream of one call. It does nothing before it is polled.
+/// Returns the stream of one call. The request is sent when the stream is polled, and sent again after a retryable
+/// error before the first delta.
 pub(super) fn call(
     model: Arc<HttpModelInner>,
     request: ChatRequest,
@@ -101,12 +102,14 @@ impl HttpModelInner {
     /// Encodes the request once for all attempts.
     fn prepare(&self, request: ChatRequest) -> Result<PreparedRequest, ModelError> {
         let deadline = request.deadline.into_iter().chain(self.vendor.deadline()).min();
-        let (request, tool_names) = normalize::request(request, &self.wire.message_rules());
+        let (request, tool_names) =
+            normalize::normalize_request(request, &self.wire.message_rules());
         let body = self.wire.encode(&request, &self.info)?;
         Ok(PreparedRequest { body: Bytes::from(body), tool_names, deadline })
     }
 
-    /// Sends one attempt. A response that is not a stream is an error.
+    /// Sends one attempt and waits for the headers of the response. Returns an error if the status is not a success or
+    /// the response is not a stream.
     async fn open(
         &self,
         body: Bytes,
@@ -138,9 +141,9 @@ impl HttpModelInner {
         Err(self.vendor.read_error(response, parse).await)
     }
 
-    /// Removes secrets from an error and adds the provider.
+    /// Removes secrets from an error and sets its provider.
     fn public_error(&self, error: ModelError) -> ModelError {
-        let mut error = self.vendor.without_secrets(error);
+        let mut error = self.vendor.redact_error(error);
         error.provider.get_or_insert_with(|| self.info.provider.clone());
         error
     }
@@ -155,12 +158,13 @@ fn is_not_a_stream(headers: &HeaderMap) -> bool {
     })
 }
 
+/// Returns true if the body is JSON with an error.
 fn looks_like_error(body: &[u8]) -> bool {
     serde_json::from_slice::<serde_json::Value>(body)
         .is_ok_and(|body| body.get("error").is_some_and(|error| !error.is_null()))
 }
 
-/// Returns the events of one response. The stream ends after the complete response or after one error.
+/// Returns the stream of the events of one response. It ends after the complete response or after one error.
 fn read_events(
     wire: &dyn WireFormat,
     mut response: VendorResponse,
@@ -168,13 +172,13 @@ fn read_events(
     let mut decoder = BodyDecoder::new(wire);
     try_stream! {
         let request_id = header::request_id(response.headers());
-        for event in header::metadata(response.headers(), request_id.as_deref()) {
+        for event in header::metadata_events(response.headers(), request_id.as_deref()) {
             yield event;
         }
         let mut events = Vec::new();
         let mut has_stopped = false;
         loop {
-            let chunk = response.chunk().await;
+            let chunk = response.next_chunk().await;
             let is_end = matches!(chunk, Ok(None));
             let decoded = match chunk {
                 Ok(Some(bytes)) => decoder.push(&bytes, &mut events),
@@ -216,6 +220,8 @@ impl BodyDecoder {
         Self { parser, decoder, bytes: 0, is_finished: false }
     }
 
+    /// Parses a part of the body, and appends its events to `out`. Returns an error if the body is too large or
+    /// malformed.
     fn push(&mut self, bytes: &[u8], out: &mut Vec<ModelEvent>) -> Result<(), ModelError> {
         self.bytes = self.bytes.saturating_add(bytes.len());
         if self.bytes > BODY_BYTES_MAX {
@@ -233,6 +239,7 @@ impl BodyDecoder {
         })
     }
 
+    /// Ends the body, and appends the remaining events to `out`. Returns an error if the response is incomplete.
     fn finish(&mut self, out: &mut Vec<ModelEvent>) -> Result<(), ModelError> {
         let Self { parser, decoder, is_finished, .. } = self;
         parser.finish(|event| {
@@ -244,7 +251,7 @@ impl BodyDecoder {
         if self.is_finished { Ok(()) } else { self.decoder.finish(out) }
     }
 
-    /// Returns the idle time limit after the response is complete.
+    /// Returns the idle time limit for the rest of the body after the complete response.
     fn tail_timeout(&self) -> Duration {
         if self.is_finished { CLOSE_TIMEOUT } else { TAIL_TIMEOUT }
     }

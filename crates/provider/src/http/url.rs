@@ -4,8 +4,9 @@ use reqwest::Url;
 
 use super::ModelBuildError;
 
-/// Parses and checks a base URL. Errors contain neither user name, password nor query.
-pub(super) fn base_url(text: &str) -> Result<Url, ModelBuildError> {
+/// Parses and validates a base URL. Returns an error if it is not HTTP or HTTPS, or has a user name, password, query or
+/// fragment. The error contains none of these.
+pub(super) fn parse_base_url(text: &str) -> Result<Url, ModelBuildError> {
     let text = text.trim();
     let invalid = |reason: &str| {
         Err(ModelBuildError::BaseUrl { url: redact_url(text), reason: reason.to_owned() })
@@ -26,7 +27,7 @@ pub(super) fn base_url(text: &str) -> Result<Url, ModelBuildError> {
     Ok(url)
 }
 
-/// Removes the user name, the password and the query.
+/// Replaces the user name, the password and the query of a URL by `***`.
 ///
 /// It works on the text, because a URL that cannot be parsed may contain a password too. A password may contain any
 /// character, so everything up to the last `@` is removed. If a `?` or `#` comes before that `@`, the text after it may
@@ -47,6 +48,7 @@ fn redact_url(text: &str) -> String {
     }
 }
 
+/// Returns true if the text has only characters of a URL scheme.
 fn is_scheme(text: &str) -> bool {
     text.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'.'))
 }

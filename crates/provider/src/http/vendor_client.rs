@@ -14,7 +14,7 @@ use super::{Timeouts, deadline_after, header};
 /// Shorter header values are flags and not secrets. Hiding every `1` would make errors unreadable.
 const SECRET_BYTES_MIN: usize = 6;
 
-/// Client of one vendor: its headers, its key and its limits.
+/// HTTP client of one vendor, with its headers, key, time limits and retry policy.
 pub(crate) struct VendorClient {
     pub(super) client: reqwest::Client,
     /// Headers of every request.
@@ -26,12 +26,13 @@ pub(crate) struct VendorClient {
 }
 
 impl VendorClient {
-    /// Returns the deadline of a call that starts now.
+    /// Returns the deadline of a call that starts now. `None` if the call has no time limit.
     pub(super) fn deadline(&self) -> Option<Instant> {
         self.timeouts.total.and_then(|total| Instant::now().checked_add(total))
     }
 
-    /// Sends a request and waits for the headers of the response.
+    /// Sends a request and waits for the headers of the response. Returns an error if the connection fails, no header
+    /// arrives in time or the deadline passes. The status is not checked.
     pub(super) async fn send(
         &self,
         request: Request,
@@ -54,7 +55,7 @@ impl VendorClient {
         }
     }
 
-    /// Reads an error response. `parse` reads its body.
+    /// Converts an error response to an error with its status and retry delay. `parse` parses its body.
     pub(super) async fn read_error(
         &self,
         response: VendorResponse,
@@ -79,8 +80,9 @@ impl VendorClient {
         error
     }
 
-    /// Removes the key and the values of secret headers from an error, because a vendor may repeat them in its message.
-    pub(super) fn without_secrets(&self, mut error: ModelError) -> ModelError {
+    /// Replaces the key and the values of secret headers in the message of an error, because a vendor may repeat them
+    /// in its response.
+    pub(super) fn redact_error(&self, mut error: ModelError) -> ModelError {
         let key = self.key.as_ref().map(|key| key.expose().trim());
         let headers = self.headers.values().filter(|value| value.is_sensitive());
         let headers = headers.filter_map(|value| std::str::from_utf8(value.as_bytes()).ok());
@@ -92,7 +94,7 @@ impl VendorClient {
         error
     }
 
-    /// Returns the delay before the next attempt, or `None` if the call must not be retried.
+    /// Returns the delay before the next attempt. `None` if the call must not be retried.
     pub(super) fn retry_delay(
         &self,
         error: &ModelError,
@@ -103,6 +105,7 @@ impl VendorClient {
         self.retry.next_delay(error, retries, time_left, self.env.random_unit())
     }
 
+    /// Creates the error of a server that did not respond in time.
     fn first_byte_error(&self) -> ModelError {
         let waited = self.timeouts.first_byte;
         ModelError::new(
@@ -120,7 +123,8 @@ fn server_name(request: &Request) -> String {
     format!("{host}:{}", request.url().port_or_known_default().unwrap_or(0))
 }
 
-/// Returns the value of a header, and the part after a scheme such as `Bearer`.
+/// Returns the value of a header, and the part after a scheme such as `Bearer`. Values that are too short to be secrets
+/// are omitted.
 fn secrets_of_header(value: &str) -> impl Iterator<Item = &str> {
     let credentials = value.split_once(' ').map(|(_, credentials)| credentials.trim());
     let secrets = std::iter::once(value).chain(credentials);

@@ -11,7 +11,7 @@ use crate::wire::openai_chat::{AzureDeployment, KeyHeader, OpenAiChat};
 use crate::wire::openai_responses::OpenAiResponses;
 use crate::{HttpModel, HttpModelBuilder, ModelBuildError};
 
-/// Google Gemini.
+/// Builders of models of Google Gemini.
 #[derive(Debug, Clone, Copy)]
 pub struct Gemini;
 
@@ -25,7 +25,7 @@ impl Gemini {
     const VARIABLES: Variables<'static> =
         Variables { key: Self::KEY_VARIABLE, base_url: Self::BASE_URL_VARIABLE };
 
-    /// Creates a builder.
+    /// Creates a builder for a model of Gemini. Building requires a key.
     pub fn builder(model: impl Into<String>) -> HttpModelBuilder<GeminiContent> {
         let info = ModelCatalog::builtin().info("gemini", &model.into());
         HttpModel::builder("gemini", &info.model, GeminiContent::for_model(&info.model))
@@ -34,7 +34,7 @@ impl Gemini {
             .require_key(Self::KEY_VARIABLE)
     }
 
-    /// Builds a model with the key and the base URL from the environment.
+    /// Builds a model with the key and the base URL from the environment. Returns an error if the key is not set.
     pub fn from_env(model: impl Into<String>) -> Result<HttpModel, ModelBuildError> {
         Self::builder_from_vars(model, |name| std::env::var(name).ok()).build()
     }
@@ -48,7 +48,7 @@ impl Gemini {
     }
 }
 
-/// An Ollama server, over its native API.
+/// Builders of models on an Ollama server, over its native API.
 #[derive(Debug, Clone, Copy)]
 pub struct Ollama;
 
@@ -62,7 +62,7 @@ impl Ollama {
     const VARIABLES: Variables<'static> =
         Variables { key: Self::KEY_VARIABLE, base_url: Self::BASE_URL_VARIABLE };
 
-    /// Creates a builder.
+    /// Creates a builder for a model on the default address of a server. A key is optional.
     pub fn builder(model: impl Into<String>) -> HttpModelBuilder<OllamaChat> {
         let info = ModelCatalog::builtin().info("ollama", &model.into());
         HttpModel::builder("ollama", &info.model, OllamaChat::default())
@@ -89,6 +89,7 @@ impl Ollama {
     }
 }
 
+/// Completes an address with the scheme and the port if they are missing.
 fn host_url(host: &str) -> String {
     let host = host.trim();
     if host.is_empty() || host.contains("://") {
@@ -102,7 +103,7 @@ fn host_url(host: &str) -> String {
     }
 }
 
-/// Amazon Bedrock.
+/// Builders of models on Amazon Bedrock.
 #[derive(Debug, Clone, Copy)]
 pub struct Bedrock;
 
@@ -115,7 +116,7 @@ impl Bedrock {
         Variables { key: Self::KEY_VARIABLE, base_url: Self::BASE_URL_VARIABLE };
     const REGION_DEFAULT: &'static str = "us-east-1";
 
-    /// Creates a builder for a region. It needs a key or signing credentials.
+    /// Creates a builder for a region. Building requires a key or signing credentials.
     pub fn builder(
         model: impl Into<String>,
         region: impl Into<String>,
@@ -157,7 +158,7 @@ impl Bedrock {
     }
 }
 
-/// OpenAI models on Azure. They use OpenAI's wires with other base URLs and another key header.
+/// Builders of OpenAI models on Azure. They use OpenAI's wires with other base URLs and another key header.
 #[derive(Debug, Clone, Copy)]
 pub struct AzureOpenAi;
 
@@ -172,7 +173,7 @@ impl AzureOpenAi {
     /// Creates a builder for Chat Completions at the v1 URL of a resource such as `https://name.openai.azure.com`.
     pub fn builder(endpoint: &str, deployment: impl Into<String>) -> HttpModelBuilder<OpenAiChat> {
         let wire = OpenAiChat { key_header: KeyHeader::ApiKey, ..OpenAiChat::default() };
-        Self::begin(wire, deployment.into()).base_url(v1_url(endpoint))
+        Self::builder_for(wire, deployment.into()).base_url(v1_url(endpoint))
     }
 
     /// Creates a builder for Responses at the v1 URL of a resource.
@@ -185,7 +186,7 @@ impl AzureOpenAi {
             key_header: KeyHeader::ApiKey,
             ..OpenAiResponses::default()
         };
-        Self::begin(wire, deployment.into()).base_url(v1_url(endpoint))
+        Self::builder_for(wire, deployment.into()).base_url(v1_url(endpoint))
     }
 
     /// Creates a builder for a deployment URL, which contains the deployment and the API version.
@@ -201,7 +202,7 @@ impl AzureOpenAi {
             azure: Some(azure),
             ..OpenAiChat::default()
         };
-        Self::begin(wire, deployment).base_url(endpoint)
+        Self::builder_for(wire, deployment).base_url(endpoint)
     }
 
     /// Builds a model with the key, the endpoint and the API version from the environment.
@@ -225,7 +226,8 @@ impl AzureOpenAi {
         configure_from_env(builder, names, &vars)
     }
 
-    fn begin<W: crate::wire::WireFormat>(wire: W, deployment: String) -> HttpModelBuilder<W> {
+    /// Creates a builder with the properties of the OpenAI model that has the deployment's name.
+    fn builder_for<W: crate::wire::WireFormat>(wire: W, deployment: String) -> HttpModelBuilder<W> {
         // A deployment usually has the name of its model, so OpenAI's catalog entry may match.
         let mut info = ModelCatalog::builtin().info("openai", &deployment);
         info.provider = "azure".to_owned();

@@ -19,7 +19,7 @@ use crate::{
 /// The table that ships with Provost.
 const TABLE: &str = include_str!("vendors.toml");
 
-/// Reasons why a file of providers is invalid.
+/// Error in a file of providers.
 #[derive(Debug, thiserror::Error)]
 pub enum ProviderRegistryError {
     /// The file is not a valid table of providers.
@@ -33,7 +33,7 @@ pub enum ProviderRegistryError {
     Name(String),
 }
 
-/// Providers by name and alias.
+/// Model providers by name and alias, with their wire, base URL and variables.
 #[derive(Debug, Clone, Default)]
 pub struct ProviderRegistry {
     entries: Vec<ProviderEntry>,
@@ -73,6 +73,7 @@ struct ProviderEntry {
     quirks: OpenAiChat,
 }
 
+/// Default of fields that are true unless stated.
 fn default_true() -> bool {
     true
 }
@@ -100,22 +101,24 @@ impl ProviderRegistry {
         BUILTIN.get_or_init(|| ProviderRegistry::parse(TABLE).unwrap_or_default())
     }
 
-    /// Parses a file of providers in the format of the built-in table.
+    /// Parses a file of providers in the format of the built-in table. Returns an error if a name is invalid or occurs
+    /// twice.
     pub fn parse(text: &str) -> Result<ProviderRegistry, ProviderRegistryError> {
         let table: ProviderFile = toml::from_str(text)?;
         let providers = Self { entries: table.provider };
-        providers.check()?;
+        providers.validate()?;
         Ok(providers)
     }
 
-    /// Adds the providers of another registry. They replace providers with the same name.
+    /// Adds the providers of another registry. They replace providers with the same name. Returns an error if an alias
+    /// then occurs twice.
     pub fn with(
         mut self,
         others: ProviderRegistry,
     ) -> Result<ProviderRegistry, ProviderRegistryError> {
         self.entries.retain(|entry| others.entries.iter().all(|other| other.name != entry.name));
         self.entries.extend(others.entries);
-        self.check()?;
+        self.validate()?;
         Ok(self)
     }
 
@@ -124,23 +127,25 @@ impl ProviderRegistry {
         self.entries.iter().map(|entry| entry.name.as_str())
     }
 
-    /// Returns the name of a provider for its name or alias.
+    /// Returns the name of a provider for its name or alias. `None` if it is unknown.
     pub fn resolve(&self, name: &str) -> Option<&str> {
         self.entry(name).map(|entry| entry.name.as_str())
     }
 
-    /// Returns the variable with a provider's key.
+    /// Returns the variable with a provider's key. `None` if the provider is unknown or has no such variable.
     pub fn key_variable(&self, name: &str) -> Option<&str> {
         self.entry(name)?.key_variable.as_deref()
     }
 
     /// Builds a model such as `groq/llama-3.3-70b-versatile` with the key and the base URL from the environment.
+    /// Returns an error if the provider is unknown or its key is not set.
     pub fn model(&self, name: &str) -> Result<HttpModel, ModelBuildError> {
         self.builder(name, |variable| std::env::var(variable).ok())?.build()
     }
 
     /// Creates a builder for a model such as `groq/llama-3.3-70b-versatile` with the key and the base URL from `vars`.
-    /// The part after the first slash is the name of the model and may contain further slashes.
+    /// The part after the first slash is the name of the model and may contain further slashes. Returns an error if the
+    /// provider is unknown.
     pub fn builder(
         &self,
         name: &str,
@@ -154,12 +159,14 @@ impl ProviderRegistry {
         Ok(entry.builder(model, &vars))
     }
 
+    /// Returns the provider with this name or alias. `None` if it is unknown.
     fn entry(&self, name: &str) -> Option<&ProviderEntry> {
         let name = name.trim();
         self.entries.iter().find(|entry| entry.names().any(|candidate| candidate == name))
     }
 
-    fn check(&self) -> Result<(), ProviderRegistryError> {
+    /// Returns an error if a name or alias is invalid or occurs twice.
+    fn validate(&self) -> Result<(), ProviderRegistryError> {
         let mut seen: Vec<&str> = Vec::new();
         for name in self.entries.iter().flat_map(ProviderEntry::names) {
             let is_valid = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
@@ -176,6 +183,7 @@ impl ProviderRegistry {
 }
 
 impl ProviderEntry {
+    /// Returns the name and the aliases.
     fn names(&self) -> impl Iterator<Item = &str> {
         std::iter::once(self.name.as_str()).chain(self.aliases.iter().map(String::as_str))
     }
@@ -186,7 +194,7 @@ impl ProviderEntry {
         vars: &impl Fn(&str) -> Option<String>,
     ) -> HttpModelBuilder<Box<dyn WireFormat>> {
         let builder = match self.wire {
-            WireKind::OpenaiChat => self.chat(model).boxed(),
+            WireKind::OpenaiChat => self.chat_builder(model).boxed(),
             WireKind::OpenaiResponses => {
                 let provider = self.name.clone().into();
                 let wire = OpenAiResponses { provider, ..OpenAiResponses::default() };
@@ -223,7 +231,8 @@ impl ProviderEntry {
         configure_from_env(builder, Variables { key: key_variable, base_url }, vars)
     }
 
-    fn chat(&self, model: &str) -> HttpModelBuilder<OpenAiChat> {
+    /// Creates a builder for Chat Completions with the options of the provider.
+    fn chat_builder(&self, model: &str) -> HttpModelBuilder<OpenAiChat> {
         let info = ModelCatalog::builtin().info(&self.name, model);
         HttpModel::builder(self.name.clone(), model, self.quirks.clone()).info(info)
     }

@@ -23,7 +23,7 @@ const OAUTH_PREFIX: &str = "sk-ant-oat";
 const OAUTH_BETA: &str = "oauth-2025-04-20";
 const BETA: &str = "anthropic-beta";
 
-/// Thinking mode of a model.
+/// How reasoning effort is sent to a model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Thinking {
     /// The model decides how much it thinks, guided by the effort. Current models use this mode.
@@ -105,7 +105,7 @@ impl WireFormat for AnthropicMessages {
     }
 
     fn encode(&self, request: &ChatRequest, info: &ModelInfo) -> Result<Vec<u8>, ModelError> {
-        encode::body(self, request, info)
+        encode::encode_body(self, request, info)
     }
 
     fn decoder(&self) -> Box<dyn Decoder> {
@@ -113,7 +113,7 @@ impl WireFormat for AnthropicMessages {
     }
 }
 
-/// Adds a beta feature to those that the caller already requests.
+/// Adds a beta feature to the features that the caller already requests.
 fn add_beta(feature: &str, headers: &mut HeaderMap) -> Result<(), InvalidHeaderValue> {
     let requested = headers.get(BETA).and_then(|requested| requested.to_str().ok());
     let all = match requested {

@@ -5,11 +5,12 @@ use std::borrow::Cow;
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::value::RawValue;
 
-/// Text that is borrowed from the event unless it contains escapes.
+/// Text of a JSON string, borrowed from the input unless it contains escapes.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Text<'a>(#[serde(borrow)] pub(crate) Cow<'a, str>);
 
-/// Arguments of a tool call, in a form that every vendor accepts.
+/// Arguments of a tool call. Arguments that are not a JSON object are wrapped in one, because every vendor requires an
+/// object.
 #[derive(Debug)]
 pub(crate) enum Arguments<'a> {
     /// A JSON object, exactly as the model wrote it.
@@ -20,13 +21,15 @@ pub(crate) enum Arguments<'a> {
     NotAnObject(&'a str),
 }
 
+/// Object around arguments that are not an object.
 #[derive(Serialize)]
 struct RawArguments<'a> {
     _raw: &'a str,
 }
 
 impl<'a> Arguments<'a> {
-    pub(crate) fn read(text: &'a str) -> Self {
+    /// Parses the arguments of a tool call. Empty text means no arguments.
+    pub(crate) fn parse(text: &'a str) -> Self {
         let trimmed = text.trim();
         if trimmed.is_empty() {
             return Self::Empty;

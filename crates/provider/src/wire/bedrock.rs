@@ -22,7 +22,7 @@ const REDACTED: &str = "redacted_content";
 /// Service name of the signature.
 const SERVICE: &str = "bedrock";
 
-/// Credentials that sign requests.
+/// AWS credentials that sign requests instead of an API key.
 #[derive(Debug, Clone)]
 pub struct AwsCredentials {
     /// Id of the access key.
@@ -33,7 +33,7 @@ pub struct AwsCredentials {
     pub session_token: Option<Secret<String>>,
 }
 
-/// Family of a model. Options that Converse does not have are set with fields of the family.
+/// Family of a model. Options that the Converse API does not have are sent as fields of the family.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum BedrockFamily {
     Claude,
@@ -43,7 +43,7 @@ pub(crate) enum BedrockFamily {
 }
 
 impl BedrockFamily {
-    /// Returns the family by the id of a model, an inference profile or an ARN.
+    /// Returns the family by the id of a model, an inference profile or an ARN. Returns `Other` for unknown models.
     pub(crate) fn of(model: &str) -> Self {
         let has = |part: &str| model.contains(part);
         match () {
@@ -123,7 +123,7 @@ impl WireFormat for BedrockConverse {
     }
 
     fn encode(&self, request: &ChatRequest, info: &ModelInfo) -> Result<Vec<u8>, ModelError> {
-        encode::body(self, request, info)
+        encode::encode_body(self, request, info)
     }
 
     fn decoder(&self) -> Box<dyn Decoder> {

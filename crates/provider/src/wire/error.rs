@@ -8,7 +8,7 @@ use serde_json::Value;
 /// Largest number of characters of a vendor's message.
 const MESSAGE_CHARS_MAX: usize = 500;
 
-/// Fields of an error response, independent of their position in the JSON.
+/// Fields of an error response, from any position in its JSON.
 #[derive(Debug, Default, PartialEq)]
 struct VendorError {
     kind: String,
@@ -28,17 +28,18 @@ struct ErrorBody {
     kind: Option<Value>,
 }
 
-/// Parses an error response.
+/// Parses an error response. `status` is `None` if the error came inside a stream.
 pub(crate) fn parse(status: Option<u16>, body: &[u8]) -> ModelError {
     build_error(status, parse_vendor_error(body))
 }
 
-/// Parses an error whose type is outside of the body.
+/// Parses an error of a stream event whose name is the type of the error.
 pub(crate) fn parse_named(kind: &[u8], body: &[u8]) -> ModelError {
     let kind = String::from_utf8_lossy(kind).into_owned();
     build_error(None, VendorError { kind, ..parse_vendor_error(body) })
 }
 
+/// Creates the error: class, advice, status and the vendor's message.
 fn build_error(status: Option<u16>, vendor: VendorError) -> ModelError {
     let status = status.or(vendor.status);
     let class = classify(status, &vendor);
@@ -55,6 +56,7 @@ fn build_error(status: Option<u16>, vendor: VendorError) -> ModelError {
     error
 }
 
+/// Parses the body of an error response. A body that is not JSON becomes the message.
 fn parse_vendor_error(body: &[u8]) -> VendorError {
     // Gemini wraps its errors in a list.
     let inner = body.trim_ascii().strip_prefix(b"[").and_then(|body| body.strip_suffix(b"]"));
@@ -92,6 +94,7 @@ fn parse_vendor_error(body: &[u8]) -> VendorError {
     }
 }
 
+/// Returns a JSON string as text. Empty for other values.
 fn as_text(value: Option<Value>) -> String {
     match value {
         Some(Value::String(text)) => text,
@@ -112,17 +115,20 @@ fn describe_text(text: &str) -> String {
     }
 }
 
+/// Trims a message and limits its length.
 fn truncate(text: &str) -> String {
     truncate_chars(text.trim(), MESSAGE_CHARS_MAX)
 }
 
+/// Returns the class of an error by its code, otherwise by its message, otherwise by its status.
 fn classify(status: Option<u16>, vendor: &VendorError) -> ModelErrorClass {
-    by_code(vendor)
-        .or_else(|| by_message(status, &vendor.message))
-        .unwrap_or_else(|| by_status(status, vendor))
+    class_by_code(vendor)
+        .or_else(|| class_by_message(status, &vendor.message))
+        .unwrap_or_else(|| class_by_status(status, vendor))
 }
 
-fn by_code(vendor: &VendorError) -> Option<ModelErrorClass> {
+/// Returns the class by the code or type of the error. `None` if both are unknown.
+fn class_by_code(vendor: &VendorError) -> Option<ModelErrorClass> {
     use ModelErrorClass as Class;
     for code in [vendor.code.as_str(), vendor.kind.as_str()] {
         let class = match code {
@@ -142,7 +148,7 @@ fn by_code(vendor: &VendorError) -> Option<ModelErrorClass> {
             "DEADLINE_EXCEEDED" => Class::Timeout,
             "RESOURCE_EXHAUSTED" if vendor.message.contains("depleted") => Class::QuotaExceeded,
             "RESOURCE_EXHAUSTED" => Class::RateLimited,
-            other => match by_exception(other) {
+            other => match class_by_exception(other) {
                 Some(class) => class,
                 None => continue,
             },
@@ -152,8 +158,9 @@ fn by_code(vendor: &VendorError) -> Option<ModelErrorClass> {
     None
 }
 
-/// Returns the class of an AWS exception name, which may have a prefix before `#`.
-fn by_exception(code: &str) -> Option<ModelErrorClass> {
+/// Returns the class by the name of an AWS exception, which may have a prefix before `#`. `None` if the name is
+/// unknown.
+fn class_by_exception(code: &str) -> Option<ModelErrorClass> {
     use ModelErrorClass as Class;
     let code = code.rsplit('#').next().unwrap_or(code).to_ascii_lowercase();
     Some(match code.as_str() {
@@ -171,8 +178,8 @@ fn by_exception(code: &str) -> Option<ModelErrorClass> {
     })
 }
 
-/// Returns the class of an error by its message, because some errors have no code.
-fn by_message(status: Option<u16>, message: &str) -> Option<ModelErrorClass> {
+/// Returns the class by phrases in the message, because some errors have no code. `None` if no phrase matches.
+fn class_by_message(status: Option<u16>, message: &str) -> Option<ModelErrorClass> {
     let message = message.to_ascii_lowercase();
     let contains = |phrases: &[&str]| phrases.iter().any(|phrase| message.contains(phrase));
     let is_client_error = matches!(status, None | Some(400 | 413 | 422));
@@ -210,7 +217,8 @@ fn by_message(status: Option<u16>, message: &str) -> Option<ModelErrorClass> {
     None
 }
 
-fn by_status(status: Option<u16>, vendor: &VendorError) -> ModelErrorClass {
+/// Returns the class by the HTTP status, or by the type of the error if there is no status.
+fn class_by_status(status: Option<u16>, vendor: &VendorError) -> ModelErrorClass {
     use ModelErrorClass as Class;
     match status {
         Some(401 | 403) => Class::Auth,
@@ -238,6 +246,7 @@ fn is_about_schema(vendor: &VendorError) -> bool {
         .any(|phrase| message.contains(phrase))
 }
 
+/// Returns the first part of the error message: the cause and what to do.
 fn advice(class: ModelErrorClass, vendor: &VendorError) -> &'static str {
     use ModelErrorClass as Class;
     match class {

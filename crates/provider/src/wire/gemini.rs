@@ -16,7 +16,7 @@ const PROVIDER: &str = "gemini";
 /// Kind of opaque data with the signature of a thought.
 const SIGNATURE: &str = "thought_signature";
 
-/// Thinking mode of a model.
+/// How reasoning effort is sent to a model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum GeminiThinking {
     /// The request sets a thinking level. Gemini 3 and later use this mode and require a signature with tool calls.
@@ -34,7 +34,7 @@ pub struct GeminiContent {
 }
 
 impl GeminiContent {
-    /// Creates the wire for a model by its name.
+    /// Creates the wire with the thinking mode that a model supports, by its name.
     pub fn for_model(model: &str) -> Self {
         let name = model.rsplit('/').next().unwrap_or(model);
         let is_older = ["gemini-1", "gemini-2"].iter().any(|older| name.starts_with(older));
@@ -79,7 +79,7 @@ impl WireFormat for GeminiContent {
     }
 
     fn encode(&self, request: &ChatRequest, info: &ModelInfo) -> Result<Vec<u8>, ModelError> {
-        encode::body(self, request, info)
+        encode::encode_body(self, request, info)
     }
 
     fn decoder(&self) -> Box<dyn Decoder> {

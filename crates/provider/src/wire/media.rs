@@ -46,6 +46,7 @@ pub(crate) enum DocumentForm<'a> {
     Note(String),
 }
 
+/// Returns the form in which a document is sent: as a link, as a PDF, as text, or as a note that it cannot be shown.
 pub(crate) fn document_form(document: &Document) -> DocumentForm<'_> {
     let name = document.name.as_deref().unwrap_or("document");
     match &document.source {

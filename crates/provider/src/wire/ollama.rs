@@ -44,7 +44,7 @@ impl WireFormat for OllamaChat {
     }
 
     fn encode(&self, request: &ChatRequest, info: &ModelInfo) -> Result<Vec<u8>, ModelError> {
-        encode::body(self, request, info)
+        encode::encode_body(self, request, info)
     }
 
     fn decoder(&self) -> Box<dyn Decoder> {

@@ -19,7 +19,7 @@ use crate::wire::{Decoder, WireFormat};
 /// Name of the provider in opaque data and metadata.
 const PROVIDER: &str = "openai";
 
-/// Chat Completions with its options. The defaults are those of OpenAI.
+/// Chat Completions with its options. The defaults match the API of OpenAI.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct OpenAiChat {
@@ -89,7 +89,7 @@ impl WireFormat for OpenAiChat {
     }
 
     fn encode(&self, request: &ChatRequest, info: &ModelInfo) -> Result<Vec<u8>, ModelError> {
-        encode::body(self, request, info)
+        encode::encode_body(self, request, info)
     }
 
     fn decoder(&self) -> Box<dyn Decoder> {

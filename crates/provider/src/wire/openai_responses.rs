@@ -21,7 +21,7 @@ const REASONING_ITEM: &str = "reasoning_item";
 /// Largest number of characters of a call id.
 const CALL_ID_CHARS_MAX: usize = 64;
 
-/// OpenAI Responses with its options. The defaults are those of OpenAI.
+/// OpenAI Responses with its options. The defaults match the API of OpenAI.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OpenAiResponses {
     /// Provider whose encrypted reasoning is sent back. Another provider cannot read it, even over the same wire.
@@ -68,7 +68,7 @@ impl WireFormat for OpenAiResponses {
     }
 
     fn encode(&self, request: &ChatRequest, info: &ModelInfo) -> Result<Vec<u8>, ModelError> {
-        encode::body(self, request, info)
+        encode::encode_body(self, request, info)
     }
 
     fn decoder(&self) -> Box<dyn Decoder> {

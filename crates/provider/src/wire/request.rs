@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 /// Heading before a summary that is sent to a model.
 pub(crate) const SUMMARY_HEADING: &str = "Summary of the conversation so far:";
 
-/// Rejects a tool choice that no vendor can follow before a request is sent.
+/// Returns an error if the tool choice names no tool of the request.
 pub(crate) fn check_tool_choice(request: &ChatRequest) -> Result<(), ModelError> {
     let ToolChoice::Tool(name) = &request.tool_choice else {
         return Ok(());
@@ -28,7 +28,7 @@ pub(crate) fn check_tool_choice(request: &ChatRequest) -> Result<(), ModelError>
     Err(ModelError::new(ModelErrorClass::InvalidRequest, problem))
 }
 
-/// Returns true if the model supports a schema for this request.
+/// Returns true if the model supports an output schema for this request.
 pub(crate) fn allows_structured_output(request: &ChatRequest, info: &ModelInfo) -> bool {
     match info.native_output {
         StructuredOutputSupport::None => false,
@@ -58,11 +58,11 @@ pub(crate) fn to_body(
     body: &impl Serialize,
     extra: &Map<String, Value>,
 ) -> Result<Vec<u8>, ModelError> {
-    let bytes = serde_json::to_vec(body).map_err(unwritable)?;
+    let bytes = serde_json::to_vec(body).map_err(serialize_error)?;
     if extra.is_empty() {
         return Ok(bytes);
     }
-    let mut fields: Map<String, Value> = serde_json::from_slice(&bytes).map_err(unwritable)?;
+    let mut fields: Map<String, Value> = serde_json::from_slice(&bytes).map_err(serialize_error)?;
     for (name, value) in extra {
         if value.is_null() {
             fields.shift_remove(name);
@@ -70,10 +70,11 @@ pub(crate) fn to_body(
             fields.insert(name.clone(), value.clone());
         }
     }
-    serde_json::to_vec(&fields).map_err(unwritable)
+    serde_json::to_vec(&fields).map_err(serialize_error)
 }
 
-fn unwritable(cause: serde_json::Error) -> ModelError {
+/// Creates the error of a request that cannot be serialized.
+fn serialize_error(cause: serde_json::Error) -> ModelError {
     ModelError::new(
         ModelErrorClass::InvalidRequest,
         "the request cannot be serialized as JSON: check the settings and the schemas",

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 /// Largest nesting of a schema that is converted.
 const DEPTH_MAX: usize = 64;
 
-/// Strict subset of JSON Schema that a vendor supports.
+/// Vendor whose strict subset of JSON Schema applies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SchemaDialect {
     /// OpenAI: all properties are required, and limits of numbers and arrays are allowed.
@@ -17,8 +17,8 @@ pub(crate) enum SchemaDialect {
     Anthropic,
 }
 
-/// Returns the schema in the subset of a vendor, or `None` if it cannot be expressed.
-pub(crate) fn strict(schema: &Value, dialect: SchemaDialect) -> Option<Value> {
+/// Converts a schema to the strict subset of a vendor. `None` if the subset cannot express it.
+pub(crate) fn to_strict(schema: &Value, dialect: SchemaDialect) -> Option<Value> {
     let root = schema.as_object()?;
     let is_object = root.get("type").is_some_and(|kind| kind == "object");
     if !is_object || root.contains_key("anyOf") || root.contains_key("oneOf") {
@@ -27,10 +27,11 @@ pub(crate) fn strict(schema: &Value, dialect: SchemaDialect) -> Option<Value> {
     if dialect == SchemaDialect::Anthropic && is_recursive(schema) {
         return None;
     }
-    node(schema, dialect, 0)
+    convert_node(schema, dialect, 0)
 }
 
-fn node(schema: &Value, dialect: SchemaDialect, depth: usize) -> Option<Value> {
+/// Converts a schema at a depth. `None` if the subset cannot express it.
+fn convert_node(schema: &Value, dialect: SchemaDialect, depth: usize) -> Option<Value> {
     let fields = schema.as_object()?;
     if depth > DEPTH_MAX {
         return None;
@@ -53,15 +54,15 @@ fn node(schema: &Value, dialect: SchemaDialect, depth: usize) -> Option<Value> {
                 strict.insert(keyword.clone(), value.clone());
             }
             "properties" | "$defs" | "definitions" => {
-                strict.insert(keyword.clone(), children(value, dialect, depth)?);
+                strict.insert(keyword.clone(), convert_children(value, dialect, depth)?);
             }
             "items" => {
-                strict.insert(keyword.clone(), node(value, dialect, depth + 1)?);
+                strict.insert(keyword.clone(), convert_node(value, dialect, depth + 1)?);
             }
             "anyOf" | "oneOf" => {
                 let options = value.as_array()?.iter();
                 let options: Option<Vec<_>> =
-                    options.map(|option| node(option, dialect, depth + 1)).collect();
+                    options.map(|option| convert_node(option, dialect, depth + 1)).collect();
                 strict.insert("anyOf".to_owned(), Value::Array(options?));
             }
             "format" => {
@@ -87,14 +88,16 @@ fn node(schema: &Value, dialect: SchemaDialect, depth: usize) -> Option<Value> {
     Some(Value::Object(strict))
 }
 
-fn children(value: &Value, dialect: SchemaDialect, depth: usize) -> Option<Value> {
+/// Converts the schemas in the fields of an object. `None` if the subset cannot express one of them.
+fn convert_children(value: &Value, dialect: SchemaDialect, depth: usize) -> Option<Value> {
     let mut children = Map::new();
     for (name, child) in value.as_object()? {
-        children.insert(name.clone(), node(child, dialect, depth + 1)?);
+        children.insert(name.clone(), convert_node(child, dialect, depth + 1)?);
     }
     Some(Value::Object(children))
 }
 
+/// Forbids additional properties, and sets the required properties as the vendor demands.
 fn close_object(
     fields: &Map<String, Value>,
     strict: &mut Map<String, Value>,
@@ -114,6 +117,7 @@ fn close_object(
     strict.insert("additionalProperties".to_owned(), Value::Bool(false));
 }
 
+/// Appends bounds that the subset cannot express to the description.
 fn describe_bounds(strict: &mut Map<String, Value>, bounds: &[String]) {
     if bounds.is_empty() {
         return;
@@ -126,6 +130,7 @@ fn describe_bounds(strict: &mut Map<String, Value>, bounds: &[String]) {
     strict.insert("description".to_owned(), Value::String(text));
 }
 
+/// Returns true if the vendors support the format.
 fn is_known_format(format: &str) -> bool {
     matches!(
         format,
@@ -141,7 +146,7 @@ fn is_known_format(format: &str) -> bool {
     )
 }
 
-/// Returns true if a definition refers to itself, directly or not.
+/// Returns true if a definition refers to itself, directly or through other definitions.
 fn is_recursive(schema: &Value) -> bool {
     fn visit<'a>(root: &'a Value, value: &'a Value, open: &mut Vec<&'a str>) -> bool {
         match value {
@@ -171,8 +176,9 @@ fn is_recursive(schema: &Value) -> bool {
     visit(schema, schema, &mut Vec::new())
 }
 
-/// Returns a schema name that vendors accept: letters, digits, `_` and `-`, at most 64 characters.
-pub(crate) fn name(name: &str) -> String {
+/// Converts a schema name to a name that vendors accept: letters, digits, `_` and `-`, at most 64 characters. An empty
+/// name becomes `answer`.
+pub(crate) fn sanitize_name(name: &str) -> String {
     let name: String = name
         .chars()
         .take(64)

@@ -37,6 +37,7 @@ pub(crate) fn decode(
     (events, result)
 }
 
+/// Passes events to a decoder until the response is complete, then ends the input.
 fn feed(
     decoder: &mut dyn Decoder,
     data: &[&str],

@@ -26,8 +26,8 @@ pub(crate) struct PresentedToken {
     pub(crate) hash: Hash,
 }
 
-/// Creates a secret. `None` if the operating system has no random source.
-pub(crate) fn secret() -> Option<String> {
+/// Generates a random secret. `None` if the operating system has no random source.
+pub(crate) fn generate_secret() -> Option<String> {
     let mut bytes = [0u8; 32];
     getrandom::fill(&mut bytes).ok()?;
     Some(BASE64_URL_SAFE_NO_PAD.encode(bytes))
@@ -40,7 +40,7 @@ pub(crate) fn text(id: TokenId, secret: &str) -> String {
     format!("{PREFIX}{digits}_{secret}")
 }
 
-/// Parses a token. `None` if the text is malformed. The length is checked first.
+/// Parses the text of a token, and hashes its secret. `None` if the text is malformed.
 pub(crate) fn parse(text: &str) -> Option<PresentedToken> {
     if text.len() != TOKEN_LEN || !text.is_ascii() {
         return None;
@@ -75,7 +75,7 @@ pub(crate) fn from_hex(text: &str) -> Option<Hash> {
     Some(hash)
 }
 
-/// Compares two hashes in constant time.
+/// Returns true if two hashes are equal, in constant time.
 pub(crate) fn constant_time_eq(left: &Hash, right: &Hash) -> bool {
     let differs = left.iter().zip(right).fold(0, |acc, (left, right)| acc | (left ^ right));
     std::hint::black_box(differs) == 0
@@ -89,7 +89,7 @@ mod tests {
 
     #[test]
     fn a_token_is_read_as_it_was_written_and_nothing_else_is() {
-        let (id, secret) = (Env::system().id(), secret().unwrap());
+        let (id, secret) = (Env::system().id(), generate_secret().unwrap());
         let text = text(id, &secret);
         assert_eq!(text.len(), TOKEN_LEN);
         assert_eq!(parse(&text), Some(PresentedToken { id, hash: hash(&secret) }));

@@ -98,7 +98,7 @@ pub(crate) async fn task_events(
     }))
 }
 
-/// Returns the start of a page. A page cannot signal a reset, so a stale cursor is an error.
+/// Returns the start of a page. Returns an error for a stale cursor, because a page cannot signal a reset.
 async fn page_start(
     app: &App,
     source: &StreamSource,

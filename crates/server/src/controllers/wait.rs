@@ -61,7 +61,8 @@ pub(crate) async fn for_task(
     wait(&app, &auth.namespace, WaitTarget::Task(task), params).await
 }
 
-/// Waits until the run has ended or the timeout elapses.
+/// Waits until the run has ended or the timeout passes, and returns the run. Returns an error if the timeout exceeds
+/// the maximum.
 async fn wait(
     app: &App,
     namespace: &Namespace,
@@ -105,6 +106,7 @@ fn wait_result(row: RunRow, timed_out: bool) -> ApiResult<Json<WaitResult>> {
     Ok(Json(WaitResult { timed_out, run: convert::run::view(row)? }))
 }
 
+/// Returns the current run of the target. Returns an error if it does not exist.
 async fn load_run(app: &App, namespace: &Namespace, target: WaitTarget) -> ApiResult<RunRow> {
     let engine = app.engine();
     let run = match target {

@@ -40,6 +40,7 @@ pub(crate) async fn create(
     })
 }
 
+/// Returns an error if there are too many kinds or one is unknown.
 fn check_kinds(kinds: &[String]) -> Result<(), Problem> {
     if kinds.len() > KINDS_MAX {
         return Err(error::invalid(

@@ -9,8 +9,9 @@ use crate::app::App;
 use crate::error::{self, ApiError};
 use crate::router::Endpoint;
 
-/// Returns a header as text. Repeated headers are rejected, because a proxy and this server could read different ones.
-fn text<'a>(headers: &'a HeaderMap, name: &str) -> Result<Option<&'a str>, ApiError> {
+/// Returns a header as text. `None` if it is absent. Returns an error for a repeated header, because a proxy and this
+/// server could read different values.
+fn single_header<'a>(headers: &'a HeaderMap, name: &str) -> Result<Option<&'a str>, ApiError> {
     let mut values = headers.get_all(name).iter();
     let Some(value) = values.next() else {
         return Ok(None);
@@ -26,7 +27,7 @@ fn text<'a>(headers: &'a HeaderMap, name: &str) -> Result<Option<&'a str>, ApiEr
 pub(crate) struct IdempotencyKey(Option<String>);
 
 impl IdempotencyKey {
-    /// Returns the key of the header, or that of the body. Different keys are rejected.
+    /// Returns the key of the header or of the body. Returns an error if they differ.
     pub(crate) fn or_in_body(self, body: Option<String>) -> Result<Option<String>, ApiError> {
         match (&self.0, &body) {
             (Some(header), Some(body)) if header != body => {
@@ -42,7 +43,7 @@ impl FromRequestParts<App> for IdempotencyKey {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self, ApiError> {
-        Ok(Self(text(&parts.headers, "idempotency-key")?.map(str::to_owned)))
+        Ok(Self(single_header(&parts.headers, "idempotency-key")?.map(str::to_owned)))
     }
 }
 
@@ -59,7 +60,8 @@ impl FromRequestParts<App> for IfMatch {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self, ApiError> {
-        let text = text(&parts.headers, "if-match")?.map(str::trim).filter(|text| *text != "*");
+        let text =
+            single_header(&parts.headers, "if-match")?.map(str::trim).filter(|text| *text != "*");
         let Some(text) = text else {
             return Ok(Self(None));
         };
@@ -83,7 +85,7 @@ impl FromRequestParts<App> for LastEventId {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self, ApiError> {
-        let id = text(&parts.headers, "last-event-id")?.filter(|id| !id.is_empty());
+        let id = single_header(&parts.headers, "last-event-id")?.filter(|id| !id.is_empty());
         Ok(Self(id.map(str::to_owned)))
     }
 }
@@ -101,7 +103,7 @@ impl FromRequestParts<App> for CallbackToken {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self, ApiError> {
-        let token = text(&parts.headers, "x-tool-callback-token")?;
+        let token = single_header(&parts.headers, "x-tool-callback-token")?;
         Ok(Self(token.unwrap_or_default().to_owned()))
     }
 }

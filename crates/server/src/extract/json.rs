@@ -44,6 +44,7 @@ impl<T: DeserializeOwned> FromRequest<App> for ApiJson<T> {
     }
 }
 
+/// Returns an error if the content type is not JSON.
 fn require_json(headers: &HeaderMap) -> Result<(), Problem> {
     let kind = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
     let essence = kind.and_then(|kind| kind.split(';').next()).map(str::trim);

@@ -57,7 +57,8 @@ pub(crate) async fn namespace(parts: &mut Parts) -> Result<Option<Namespace>, Ap
     Ok(parsed.map_err(|error| error::not_found(error.to_string()))?)
 }
 
-/// Returns the decoded text of a path parameter. Text that is not UTF-8 results in 404.
+/// Returns the decoded text of a path parameter. `None` if the route has no such parameter. Text that is not UTF-8
+/// results in 404.
 async fn value(parts: &mut Parts, name: &str) -> Result<Option<String>, ApiError> {
     let values = RawPathParams::from_request_parts(parts, &()).await;
     let values = values.map_err(|error| error::not_found(error.body_text()))?;

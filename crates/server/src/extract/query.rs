@@ -35,11 +35,12 @@ impl<T: DeserializeOwned> FromRequestParts<App> for ApiQuery<T> {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self, ApiError> {
-        Ok(Self(read(&parts.uri)?))
+        Ok(Self(parse_query(&parts.uri)?))
     }
 }
 
-fn read<T: DeserializeOwned>(uri: &Uri) -> Result<T, Problem> {
+/// Parses the query parameters.
+fn parse_query<T: DeserializeOwned>(uri: &Uri) -> Result<T, Problem> {
     Query::try_from_uri(uri).map(|Query(value)| value).map_err(|rejection| to_problem(&rejection))
 }
 
@@ -56,16 +57,16 @@ fn to_problem(rejection: &QueryRejection) -> Problem {
     error::invalid("query", &rejection.body_text())
 }
 
-/// Rejects query parameters of an operation that has none.
+/// Returns an error if the request of an operation without query parameters has some.
 pub(crate) fn reject_query(uri: &Uri) -> Result<(), Problem> {
     #[derive(Deserialize)]
     #[serde(deny_unknown_fields)]
     struct Empty {}
 
-    if uri.query().is_none_or(str::is_empty) { Ok(()) } else { read(uri).map(|Empty {}| ()) }
+    if uri.query().is_none_or(str::is_empty) { Ok(()) } else { parse_query(uri).map(|Empty {}| ()) }
 }
 
-/// Returns the page size, or the default if it is absent.
+/// Returns the page size, or the default if it is absent. Returns an error if it is out of range.
 pub(crate) fn limit(limit: Option<u64>) -> Result<u64, Problem> {
     match limit.unwrap_or(LIMIT_DEFAULT) {
         limit @ 1..=LIMIT_MAX => Ok(limit),
@@ -90,7 +91,7 @@ mod tests {
             [("limit=x", "limit"), ("other=1", "other"), ("limit=1&limit=2", "limit")]
         {
             let uri: Uri = format!("/?{query}").parse().unwrap();
-            assert_eq!(read::<Paging>(&uri).unwrap_err().fields[0].field, field, "{query}");
+            assert_eq!(parse_query::<Paging>(&uri).unwrap_err().fields[0].field, field, "{query}");
         }
     }
 }

@@ -145,7 +145,7 @@ impl LogTailer {
                 self.deliver_preceding(entry, topics);
                 self.registry.publish(&topics.topics, |topic| {
                     let kind = topic.cursor_kind();
-                    let (at, end) = (kind.run_scope(entry), terminal_status(&entry.kind));
+                    let (at, end) = (kind.number_of(entry), terminal_status(&entry.kind));
                     Frame {
                         bytes: encode::event(self.generation, entry, kind),
                         kind: FrameKind::Durable { at, epoch: entry.epoch, end },

@@ -14,7 +14,7 @@ use super::topic::Topic;
 /// Maximum number of cached runs.
 const RUNS_MAX: NonZeroUsize = NonZeroUsize::MIN.saturating_add(8191);
 
-/// Topics and progress of a run.
+/// Topics to which the events of a run belong, and how far its events and deltas were sent.
 pub(super) struct RunTopics {
     pub(super) topics: Box<[Topic]>,
     state: Mutex<RunState>,

@@ -24,7 +24,7 @@ pub(crate) struct Frame {
     pub(crate) kind: FrameKind,
 }
 
-/// Content of a frame.
+/// Event or delta that a frame contains, with its position.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FrameKind {
     /// A durable event.

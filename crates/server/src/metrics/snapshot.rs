@@ -33,7 +33,7 @@ pub(super) struct SnapshotCache {
 }
 
 impl SnapshotCache {
-    /// Returns the cached snapshot, or a new one if it has expired.
+    /// Returns the cached snapshot, or reads a new one if it has expired.
     pub(super) async fn read(&self, engine: &Engine) -> Result<Arc<Snapshot>, QueryError> {
         let mut last = self.last.lock().await;
         if let Some(snapshot) = last.as_ref().filter(|snapshot| Instant::now() < snapshot.until) {
@@ -59,7 +59,8 @@ impl Snapshot {
         families
     }
 
-    fn age(&self, oldest: Option<Timestamp>) -> f64 {
+    /// Returns the seconds since a time. Zero without a time.
+    fn age_seconds(&self, oldest: Option<Timestamp>) -> f64 {
         oldest.map_or(0.0, |oldest| self.census.at.since(oldest).as_secs_f64())
     }
 
@@ -83,7 +84,7 @@ impl Snapshot {
             gauge(
                 "provost_queue_oldest_age_seconds",
                 oldest,
-                of_classes(&|class| self.age(class.queued.oldest)),
+                of_classes(&|class| self.age_seconds(class.queued.oldest)),
             ),
             gauge(
                 "provost_leased_runs",
@@ -102,7 +103,7 @@ impl Snapshot {
     fn waiting_families(&self) -> Vec<MetricFamily> {
         let census = &self.census;
         let count = |waiting: Backlog| one(waiting.count as f64);
-        let age = |waiting: Backlog| one(self.age(waiting.oldest));
+        let age = |waiting: Backlog| one(self.age_seconds(waiting.oldest));
         let open = "Pending approvals.";
         let pending = "Pending deliveries.";
         let kept = "Stored deliveries by state.";

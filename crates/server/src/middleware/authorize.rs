@@ -12,6 +12,7 @@ use crate::error;
 use crate::extract::{Authorized, namespace};
 use crate::response::ApiResult;
 
+/// Authorizes the caller for the operation and the namespace of the path, before the handler runs.
 pub(super) async fn check(
     State(Route { app, endpoint }): State<Route>,
     request: Request,

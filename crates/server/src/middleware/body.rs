@@ -15,6 +15,7 @@ use crate::response::ApiResult;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct OperationId(pub(crate) &'static str);
 
+/// Reads the body of a request within the limits of its operation, before the handler runs.
 pub(super) async fn read(
     State(Route { app, endpoint }): State<Route>,
     request: Request,

@@ -34,12 +34,14 @@ impl BodyBudget {
         Self { used: Arc::default(), max }
     }
 
+    /// Returns an empty reservation. Its reader grows it as bytes arrive.
     fn reserve(&self) -> BodyReservation {
         BodyReservation { budget: self.clone(), bytes: 0 }
     }
 }
 
 impl BodyReservation {
+    /// Reserves more bytes. Returns an error if all bodies together exceed the budget.
     fn grow(&mut self, bytes: usize) -> Result<(), Problem> {
         self.bytes += bytes;
         let before = self.budget.used.fetch_add(bytes, Ordering::Relaxed);
@@ -69,7 +71,8 @@ pub(super) struct BodyLimits<'a> {
     pub(super) budget: &'a BodyBudget,
 }
 
-/// Reads a body. If its `Content-Length` exceeds the limit, the body is rejected without reading it.
+/// Reads a body, and reserves its bytes. Returns an error if it exceeds its limit, the budget is used up or it does not
+/// arrive in time. A `Content-Length` above the limit is rejected without reading.
 pub(super) async fn read_within(
     headers: &HeaderMap,
     mut body: Body,
@@ -79,14 +82,14 @@ pub(super) async fn read_within(
     let max = limits.bytes_max;
     let length = headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
     if length.is_some_and(|length: u64| length > max as u64) {
-        return Err(too_large(max));
+        return Err(too_large_error(max));
     }
     let deadline = Instant::now() + limits.timeout;
     let mut bytes = BytesMut::new();
     loop {
         let stalled = Instant::now() + limits.stall_timeout;
         let frame = timeout_at(stalled.min(deadline), body.frame()).await;
-        let Some(frame) = frame.map_err(|_elapsed| timed_out())? else {
+        let Some(frame) = frame.map_err(|_elapsed| timeout_error())? else {
             break;
         };
         let frame = frame.map_err(|error| {
@@ -98,7 +101,7 @@ pub(super) async fn read_within(
             continue;
         };
         if bytes.len() + chunk.len() > max {
-            return Err(too_large(max));
+            return Err(too_large_error(max));
         }
         reservation.grow(chunk.len())?;
         bytes.extend_from_slice(&chunk);
@@ -106,12 +109,12 @@ pub(super) async fn read_within(
     Ok((bytes.freeze(), reservation))
 }
 
-fn too_large(max: usize) -> Problem {
+fn too_large_error(max: usize) -> Problem {
     let detail = format!("the body exceeds the limit of {max} bytes");
     Problem::new(ErrorKind::Invalid, "too_large", detail).status(413)
 }
 
-fn timed_out() -> Problem {
+fn timeout_error() -> Problem {
     let detail = "the body did not arrive in time: send it again";
     Problem::new(ErrorKind::Timeout, "body_timeout", detail).status(408)
 }

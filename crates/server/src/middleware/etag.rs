@@ -6,6 +6,7 @@ use axum::response::{IntoResponse, Response};
 use http::header::{ETAG, HeaderValue, IF_NONE_MATCH};
 use http::{Method, StatusCode};
 
+/// Replaces the response of a read by 304 without a body if the client has the current version.
 pub(super) async fn not_modified(request: Request, next: Next) -> Response {
     let reads = [Method::GET, Method::HEAD].contains(request.method());
     let client_tags = request.headers().get(IF_NONE_MATCH).filter(|_| reads).cloned();

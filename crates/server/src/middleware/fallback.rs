@@ -12,13 +12,13 @@ use provost_core::ErrorKind;
 use crate::app::App;
 use crate::error::{self, ApiError};
 
-/// Answers a request to a path that does not exist.
+/// Creates the response to a path that does not exist, and counts the request.
 pub(crate) async fn no_such_path(State(app): State<App>) -> ApiError {
     app.metrics().request_completed(None, 404, Duration::ZERO);
     error::not_found("this path does not exist: see /docs".to_owned()).into()
 }
 
-/// Answers a request with a method that the path does not support.
+/// Creates the response to a method that the path does not support: 405, or 204 for `OPTIONS`.
 pub(crate) fn other_method(app: &App, method: &Method, allowed: &str) -> Response {
     let allow = [(ALLOW, allowed.to_owned())];
     let response = if *method == Method::OPTIONS {

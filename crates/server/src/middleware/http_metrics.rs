@@ -7,6 +7,7 @@ use tokio::time::Instant;
 
 use super::Route;
 
+/// Counts a request and measures its time.
 pub(super) async fn record(
     State(Route { app, endpoint }): State<Route>,
     request: Request,

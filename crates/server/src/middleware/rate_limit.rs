@@ -60,7 +60,7 @@ pub(super) async fn enforce(
     response
 }
 
-/// Key of a bucket.
+/// Caller whose requests are counted together.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum RateLimitKey {
     /// A token.
@@ -69,7 +69,7 @@ pub(crate) enum RateLimitKey {
     Address(IpAddr),
 }
 
-/// State of a bucket after a request.
+/// Remaining requests of a caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct RateLimitStatus {
     /// Size of the bucket.
@@ -108,6 +108,7 @@ pub(crate) struct RateLimiter {
     buckets: Mutex<HashMap<RateLimitKey, Bucket>>,
 }
 
+/// Available requests of a caller at a time.
 struct Bucket {
     level: f64,
     at: Instant,
@@ -118,7 +119,8 @@ impl RateLimiter {
         Self { rate: f64::from(rate), burst: burst.max(1), buckets: Mutex::default() }
     }
 
-    /// Takes one request from a bucket. `None` if there is no limit.
+    /// Counts one request of a caller, and returns its status. `None` if there is no limit. Removes full buckets if
+    /// there are too many.
     pub(crate) fn take(&self, caller: RateLimitKey) -> Option<RateLimitStatus> {
         if self.rate <= 0.0 {
             return None;
@@ -148,6 +150,7 @@ impl RateLimiter {
         })
     }
 
+    /// Returns the number of available requests of a bucket.
     fn level(&self, bucket: &Bucket, now: Instant) -> f64 {
         let passed = now.saturating_duration_since(bucket.at).as_secs_f64();
         (bucket.level + passed * self.rate).min(f64::from(self.burst))

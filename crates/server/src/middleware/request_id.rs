@@ -11,7 +11,7 @@ const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 /// Maximum length of an id that a client sends.
 const CHARS_MAX: usize = 64;
 
-/// Removes an id of the client that is too long or contains other characters.
+/// Removes the request id of the client if it is too long or contains invalid characters. A new id then replaces it.
 pub(super) fn drop_invalid(mut request: Request) -> Request {
     let is_valid = |value: &HeaderValue| {
         let bytes = value.as_bytes();

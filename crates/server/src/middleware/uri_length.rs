@@ -9,6 +9,7 @@ use provost_core::ErrorKind;
 use crate::app::App;
 use crate::response::ApiResult;
 
+/// Rejects a request whose path and query are too long.
 pub(super) async fn check(
     State(app): State<App>,
     request: Request,

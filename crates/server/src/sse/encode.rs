@@ -8,7 +8,7 @@ use provost_store::query::event_log::LogEntry;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-/// Returns the final status of a run if this kind of event ends it. `None` for other kinds.
+/// Returns the final status of a run that this kind of event ends. `None` for other kinds.
 pub(crate) fn terminal_status(kind: &str) -> Option<RunStatus> {
     DurableEventKind::from_name(kind)?.end_status()
 }
@@ -61,7 +61,7 @@ impl<'a> EventJson<'a> {
     }
 }
 
-/// Borrows stored JSON. Invalid JSON is logged and omitted.
+/// Returns stored JSON without copying it. `None` if it is absent; invalid JSON is logged and omitted.
 fn raw(text: Option<&str>) -> Option<&RawValue> {
     let read = serde_json::from_str(text?);
     read.inspect_err(|error| tracing::error!(%error, "cannot parse stored JSON")).ok()
@@ -77,8 +77,8 @@ pub(crate) enum CursorKind {
 }
 
 impl CursorKind {
-    /// Returns the number of an event for this kind of cursor.
-    pub(crate) fn run_scope(self, entry: &LogEntry) -> u64 {
+    /// Returns the number of an event that this kind of cursor uses.
+    pub(crate) fn number_of(self, entry: &LogEntry) -> u64 {
         match self {
             Self::Sequence => entry.seq,
             Self::Position => entry.pos,
@@ -97,7 +97,7 @@ impl CursorKind {
 
 /// Encodes a durable event with its cursor as id.
 pub(crate) fn event(generation: u64, entry: &LogEntry, kind: CursorKind) -> Bytes {
-    let cursor = kind.cursor(generation, kind.run_scope(entry));
+    let cursor = kind.cursor(generation, kind.number_of(entry));
     let data = one_line(&EventJson::new(entry));
     format!("id: {cursor}\nevent: {}\ndata: {data}\n\n", entry.kind).into()
 }

@@ -17,7 +17,7 @@ pub(super) struct TurnSnapshot {
     events: Vec<Event>,
 }
 
-/// Takes a snapshot. `None` if no worker of this process executes the run.
+/// Takes a snapshot of the turn in progress. `None` if no worker of this process executes the run.
 pub(super) async fn take(app: &App, source: &StreamSource) -> Option<TurnSnapshot> {
     let run = Box::pin(source.current_run(app.engine())).await?;
     let provost_engine::UnfinishedTurn { epoch, mut events, next, .. } =

@@ -22,6 +22,7 @@ pub(crate) struct StreamSource {
     kind: SourceKind,
 }
 
+/// The run, task, session or namespace of a source.
 enum SourceKind {
     Run(RunId),
     Task(TaskId),
@@ -43,7 +44,7 @@ pub(crate) struct StreamStart {
     pub(super) ended: Option<RunStatus>,
 }
 
-/// Range of a source's events in the log.
+/// First and last retained events of a source, and the final status of its run.
 struct LogRange {
     /// Number of the first stored event. A client with an older cursor must start again.
     first: u64,
@@ -99,6 +100,7 @@ impl StreamSource {
         Ok(StreamStart { ended, ..start })
     }
 
+    /// Parses a cursor. Returns an error if it is not a cursor of this kind of stream.
     fn parse(&self, text: &str, field: &str) -> Result<(u64, u64), Problem> {
         let malformed = || {
             let problem =
@@ -114,6 +116,8 @@ impl StreamSource {
         }
     }
 
+    /// Returns the first and the last retained event of the source, and the final status of an ended run. Returns an
+    /// error if the source does not exist.
     async fn range(&self, engine: &Engine) -> ApiResult<LogRange> {
         match &self.kind {
             SourceKind::Run(run) => {
@@ -137,7 +141,7 @@ impl StreamSource {
         Ok(LogRange { first: bounds.floor.saturating_add(1), last: bounds.last, ended: None })
     }
 
-    /// Returns the next events after a position.
+    /// Returns the next events after a position, at most `limit`.
     pub(crate) async fn page(
         &self,
         engine: &Engine,
@@ -161,7 +165,7 @@ impl StreamSource {
         }
     }
 
-    /// Returns the run that can have a turn in progress.
+    /// Returns the run that can have a turn in progress. `None` if there is none or the source is a namespace.
     pub(super) async fn current_run(&self, engine: &Engine) -> Option<RunId> {
         match &self.kind {
             SourceKind::Run(run) => Some(*run),
@@ -182,6 +186,7 @@ impl StreamSource {
         &self.namespace
     }
 
+    /// Returns the run of the source. `None` if the source has several runs.
     pub(super) fn run(&self) -> Option<RunId> {
         match self.kind {
             SourceKind::Run(run) => Some(run),

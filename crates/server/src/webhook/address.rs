@@ -16,7 +16,8 @@ pub(super) fn policy(allow_private: bool) -> NetPolicy {
     if allow_private { NetPolicy::open() } else { NetPolicy::default() }
 }
 
-/// Checks a URL before it is stored.
+/// Parses the URL of a webhook. Returns an error if it is too long, has a fragment or is not allowed by the network
+/// policy.
 pub(crate) fn check_url(text: &str, allow_private: bool) -> Result<Url, Problem> {
     let invalid = |problem: &str| error::invalid("url", problem);
     if text.len() > URL_BYTES_MAX {

@@ -21,8 +21,8 @@ impl WebhookSigningKey {
         Self(Secret::new(key))
     }
 
-    /// Reads the key from a file. If the file does not exist, the key is generated and stored with read permission for its owner
-    /// only.
+    /// Reads the key from a file. If the file does not exist, generates the key and stores it, readable only by its
+    /// owner. Returns an error if the file is not a key.
     pub fn open(path: &Path) -> io::Result<Self> {
         match fs::File::open(path) {
             Ok(mut file) => {
@@ -74,6 +74,7 @@ impl WebhookSigningKey {
     }
 }
 
+/// Fills the bytes with random values.
 fn fill(bytes: &mut [u8]) -> io::Result<()> {
     getrandom::fill(bytes).map_err(|error| io::Error::other(error.to_string()))
 }

@@ -13,7 +13,8 @@ struct Payload<'a> {
     data: EventJson<'a>,
 }
 
-/// Returns the body of a delivery: type, time and data of the event.
+/// Returns the body of a delivery: type, time and data of the event. An event that cannot be serialized is logged and
+/// has an empty body.
 pub(super) fn payload(entry: &LogEntry, _: &RunScope) -> String {
     let data = EventJson::new(entry);
     let payload = Payload { r#type: &entry.kind, timestamp: DateTime(entry.at), data };

@@ -73,12 +73,14 @@ impl App {
     }
 }
 
+/// Engine and HTTP client of the sender's task.
 struct Sender {
     engine: Engine,
     deliveries: Arc<DeliveryClient>,
 }
 
 impl Sender {
+    /// Sends due deliveries, then waits for new events or the next due time. Never returns.
     async fn run(self) {
         let mut wakeups = self.engine.store().bus().subscribe(Topic::Wakeups);
         let mut sending: JoinSet<()> = JoinSet::new();
@@ -98,7 +100,7 @@ impl Sender {
         }
     }
 
-    /// Creates deliveries for new events and sends the due ones. Returns the time until the next call.
+    /// Creates deliveries for new events, and starts to send the due ones. Returns the time until the next call.
     async fn send_due(&self, sending: &mut JoinSet<()>) -> Result<Duration, EngineError> {
         let report = self.engine.webhooks().fan_out(FAN_OUT_BATCH, payload).await?;
         while sending.try_join_next().is_some() {}
@@ -126,6 +128,7 @@ struct DeliveryClient {
 }
 
 impl DeliveryClient {
+    /// Sends a delivery and records its result.
     async fn deliver(&self, engine: &Engine, claimed: ClaimedWebhookDelivery) {
         let result = self.send(&claimed).await;
         let delivery = &claimed.delivery;
@@ -138,6 +141,7 @@ impl DeliveryClient {
         }
     }
 
+    /// Signs and sends one attempt. An error is a result.
     async fn send(&self, claimed: &ClaimedWebhookDelivery) -> WebhookDeliveryResult {
         let failed = |error: &str| WebhookDeliveryResult::Failed {
             status: None,

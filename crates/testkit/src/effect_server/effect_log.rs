@@ -48,6 +48,7 @@ impl EffectKind {
         }
     }
 
+    /// Returns the kind of a path. `None` if the path is unknown.
     pub(super) fn parse(text: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|path| path.as_str() == text)
     }
@@ -89,6 +90,7 @@ pub(super) struct Rejected(pub(super) u16, pub(super) &'static str);
 /// A response, and the gate that delays it.
 pub(super) type EffectResponse = (Value, Option<oneshot::Receiver<()>>);
 
+/// Recorded calls, the number of effects of each key, and the state of each path.
 #[derive(Default)]
 pub(super) struct EffectLog {
     log: Vec<Call>,
@@ -107,14 +109,17 @@ pub(super) struct EffectLog {
 }
 
 impl EffectLog {
+    /// Returns how often the effect of this key was performed.
     pub(super) fn effects(&self, key: &str) -> u64 {
         self.effects.get(key).copied().unwrap_or(0)
     }
 
+    /// Returns the keys of all calls, sorted.
     pub(super) fn keys(&self) -> Vec<String> {
         self.effects.keys().cloned().collect()
     }
 
+    /// Returns all calls and probes, in the order of their arrival.
     pub(super) fn log(&self) -> &[Call] {
         &self.log
     }
@@ -124,25 +129,30 @@ impl EffectLog {
         self.log.len() - self.probes
     }
 
+    /// Makes later probes of this effect key return `unsure`.
     pub(super) fn set_uncertain(&mut self, key: &str) {
         self.uncertain.insert(key.to_owned());
     }
 
+    /// Pauses every later response of a path.
     pub(super) fn pause_responses(&mut self, path: EffectKind) {
         self.paused_kinds.insert(path);
     }
 
+    /// Returns the number of paused responses whose caller still waits.
     pub(super) fn paused_count(&self) -> usize {
         self.paused.iter().filter(|gate| !gate.is_closed()).count()
     }
 
+    /// Sends all paused responses and stops pausing.
     pub(super) fn resume_responses(&mut self) {
         self.paused_kinds.clear();
         // Dropping a gate opens it.
         self.paused.clear();
     }
 
-    /// Handles a call: performs the effect of its class, counts it, and returns the response.
+    /// Handles a call: performs the effect of its class, counts and logs it, and returns the response. Returns a status
+    /// and a reason if the call lacks a key or repeats an idempotency key with other arguments.
     pub(super) fn handle(&mut self, request: EffectRequest) -> Result<EffectResponse, Rejected> {
         let EffectRequest { path, key, idempotency_key, tool, arguments } = request;
         let Some(key) = key.or_else(|| idempotency_key.clone()) else {
@@ -202,7 +212,7 @@ impl EffectLog {
         Ok((response, self.gate(path)))
     }
 
-    /// Returns whether a provable effect was performed.
+    /// Returns whether the provable effect of a key was performed, and logs the probe.
     pub(super) fn probe(&mut self, key: &str) -> EffectResponse {
         let answer = match self.done.get(key) {
             _ if self.uncertain.contains(key) => json!({ "state": "unsure" }),
@@ -245,6 +255,7 @@ impl EffectLog {
         json!({ "key": key, "receipt": self.receipts })
     }
 
+    /// Creates the gate of a response. `None` if responses of this path are not paused.
     fn gate(&mut self, path: EffectKind) -> Option<oneshot::Receiver<()>> {
         let (gate, open) = self.paused_kinds.contains(&path).then(oneshot::channel)?;
         self.paused.push(gate);
@@ -253,7 +264,7 @@ impl EffectLog {
 }
 
 impl Call {
-    /// Parses a call of [`EffectLog::to_json`].
+    /// Parses a call of [`EffectLog::to_json`]. `None` if a field is missing.
     pub(super) fn from_json(call: &Value) -> Option<Self> {
         let text = |name: &str| call[name].as_str().map(ToOwned::to_owned);
         Some(Self {

@@ -39,6 +39,7 @@ pub fn serve_until_stdin_closes() -> io::Result<()> {
     })
 }
 
+/// Accepts connections until the task is aborted, and handles each in its own task.
 pub(super) async fn accept(listener: TcpListener, shared: Arc<Shared>) {
     let mut connections = JoinSet::new();
     loop {
@@ -62,6 +63,7 @@ async fn connection(stream: TcpStream, shared: Arc<Shared>) {
     let _broken = served.await.is_err();
 }
 
+/// Routes a request to a call, a probe or a query of the log.
 async fn respond(
     request: Request<Incoming>,
     shared: Arc<Shared>,
@@ -91,6 +93,7 @@ async fn respond(
     Ok(respond_with(answered))
 }
 
+/// Response to an unknown path.
 const UNKNOWN: Rejected = Rejected(404, "there is no such path");
 
 /// Handles a call. Waiting tests are notified after its effect.
@@ -122,6 +125,7 @@ async fn respond_after_gate((answer, gate): EffectResponse) -> Result<Value, Rej
     Ok(answer)
 }
 
+/// Waits for a number of calls, given as text, and returns the log.
 async fn wait_for_calls(expected: &str, shared: &Shared) -> Result<Value, Rejected> {
     let expected =
         expected.parse().ok().ok_or(Rejected(400, "the number of calls is no number"))?;
@@ -129,6 +133,7 @@ async fn wait_for_calls(expected: &str, shared: &Shared) -> Result<Value, Reject
     Ok(shared.effect_log.lock().to_json())
 }
 
+/// Pauses responses, resumes responses, or makes probes uncertain.
 fn control(path: &str, body: &Value, shared: &Shared) -> Result<Value, Rejected> {
     match path {
         "/ledger/hold" => {
@@ -145,6 +150,7 @@ fn control(path: &str, body: &Value, shared: &Shared) -> Result<Value, Rejected>
     Ok(json!({}))
 }
 
+/// Converts a result to a JSON response.
 fn respond_with(answered: Result<Value, Rejected>) -> Response<String> {
     let (status, body) = match answered {
         Ok(answer) => (200, answer),
@@ -156,7 +162,7 @@ fn respond_with(answered: Result<Value, Rejected>) -> Response<String> {
     response
 }
 
-/// Returns a body as JSON; null if it is not JSON.
+/// Reads a body as JSON. Returns null if it is not JSON.
 async fn read(mut body: Incoming) -> Value {
     let mut whole = Vec::new();
     while let Some(Ok(frame)) = std::future::poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)).await

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// A run written as `seq/epoch/kind` words.
+/// Returns a run written as `seq/epoch/kind` words.
 fn run(name: &str, failure_texts: &str) -> Vec<Record> {
     let record = |(at, word): (i64, &str)| {
         let mut parts = word.split('/');

@@ -20,10 +20,10 @@ impl Process {
         ids.into_iter().map(|id| id.as_raw_nonzero().get().unsigned_abs()).collect()
     }
 
-    /// Waits until the process and all descendants have exited.
-    pub async fn wait_until_gone(&self, wait: Duration) -> Result<(), ProcessError> {
+    /// Waits until the process and all descendants have exited. Returns an error after the timeout.
+    pub async fn wait_for_exit_of_all(&self, wait: Duration) -> Result<(), ProcessError> {
         let (leader, tag) = (self.id, self.tag.clone());
-        let gone = tokio::task::spawn_blocking(move || gone(leader, &tag, wait));
+        let gone = tokio::task::spawn_blocking(move || wait_blocking(leader, &tag, wait));
         match gone.await {
             Ok(true) => Ok(()),
             _ => {
@@ -34,8 +34,8 @@ impl Process {
     }
 }
 
-/// Blocks until no member lives. Returns false after the timeout.
-fn gone(leader: Pid, tag: &str, wait: Duration) -> bool {
+/// Blocks until all members have exited. Returns false after the timeout.
+fn wait_blocking(leader: Pid, tag: &str, wait: Duration) -> bool {
     let deadline = Instant::now() + wait;
     while let Some(member) = members(leader, tag).first() {
         let Some(member) = open(*member, leader, tag) else { continue };
@@ -50,7 +50,7 @@ fn gone(leader: Pid, tag: &str, wait: Duration) -> bool {
     true
 }
 
-/// Kills all living members.
+/// Kills all living members, including members that start during the call.
 pub(super) fn kill(leader: Pid, tag: &str) {
     let mut killed = HashSet::new();
     loop {
@@ -66,12 +66,13 @@ pub(super) fn kill(leader: Pid, tag: &str) {
     }
 }
 
-/// Opens a member by its id. `None` if the id is unused or belongs to another process.
+/// Opens a process descriptor of a member. `None` if the id is unused or belongs to a process that is not a member.
 fn open(id: Pid, leader: Pid, tag: &str) -> Option<OwnedFd> {
     let member = pidfd_open(id, PidfdFlags::empty()).ok()?;
     is_member(id, leader, tag).then_some(member)
 }
 
+/// Returns the ids of the living processes in the leader's group or with the tag, sorted.
 fn members(leader: Pid, tag: &str) -> Vec<Pid> {
     let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
     let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
@@ -81,6 +82,7 @@ fn members(leader: Pid, tag: &str) -> Vec<Pid> {
     members
 }
 
+/// Returns true if the process lives and is in the leader's group or has the tag.
 fn is_member(id: Pid, leader: Pid, tag: &str) -> bool {
     let id = id.as_raw_nonzero();
     let Ok(stat) = fs::read_to_string(format!("/proc/{id}/stat")) else { return false };

@@ -19,7 +19,7 @@ pub enum Stream {
     Err,
 }
 
-/// Output of a process.
+/// Lines that a process has written so far.
 #[derive(Clone, Default)]
 pub(super) struct Output {
     pub(super) lines: Vec<(Stream, String)>,
@@ -64,8 +64,8 @@ impl fmt::Display for State {
     }
 }
 
-/// Collects lines until the stream is closed, which may be after the exit of the process.
-pub(super) fn read<R>(source: Option<R>, stream: Stream, output: &Sender<Output>)
+/// Starts a thread that collects lines until the stream is closed, which may be after the exit of the process.
+pub(super) fn spawn_reader<R>(source: Option<R>, stream: Stream, output: &Sender<Output>)
 where
     R: Read + Send + 'static,
 {
@@ -83,8 +83,8 @@ where
     });
 }
 
-/// Follows the state of a child until it exits. Does not reap it.
-pub(super) fn follow(id: Pid, state: Sender<State>) -> JoinHandle<()> {
+/// Starts a thread that follows the state of a child until the child exits. It does not reap the child.
+pub(super) fn spawn_watcher(id: Pid, state: Sender<State>) -> JoinHandle<()> {
     let changes = WaitIdOptions::STOPPED | WaitIdOptions::CONTINUED;
     let look = changes | WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
     let take = changes | WaitIdOptions::NOHANG;
@@ -92,8 +92,8 @@ pub(super) fn follow(id: Pid, state: Sender<State>) -> JoinHandle<()> {
         loop {
             // `NOWAIT` leaves the exit in place. A stop must be consumed, because the next wait would return it again.
             match waitid(WaitId::Pid(id), look) {
-                Ok(Some(status)) if ended(&status).is_some() => {
-                    state.send_modify(|state| *state = ended(&status).unwrap_or(*state));
+                Ok(Some(status)) if exit_state(&status).is_some() => {
+                    state.send_modify(|state| *state = exit_state(&status).unwrap_or(*state));
                     return;
                 }
                 Ok(_) | Err(Errno::INTR) => {}
@@ -112,7 +112,8 @@ pub(super) fn follow(id: Pid, state: Sender<State>) -> JoinHandle<()> {
     })
 }
 
-fn ended(status: &WaitIdStatus) -> Option<State> {
+/// Returns the state of an exited process. `None` if the process has not exited.
+fn exit_state(status: &WaitIdStatus) -> Option<State> {
     let code = status.exit_status().map(|code| code << 8);
     let raw = code.or_else(|| status.terminating_signal())?;
     Some(State::Ended(ExitStatus::from_raw(raw)))

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use provost_core::{StopReason, Usage};
 
-use super::{Ending, Failure, Reply, Step, quoted};
+use super::{Ending, Failure, Reply, Step, json_string};
 
 pub(super) fn frames(reply: &Reply) -> Vec<Bytes> {
     let usage = reply.usage.unwrap_or_default();
@@ -12,8 +12,8 @@ pub(super) fn frames(reply: &Reply) -> Vec<Bytes> {
         "message_start",
         &format!(
             r#""message":{{"id":{},"type":"message","role":"assistant","model":{},"content":[],"stop_reason":null,"stop_sequence":null,"usage":{}}}"#,
-            quoted(&reply.id),
-            quoted(&reply.model),
+            json_string(&reply.id),
+            json_string(&reply.model),
             usage_json(&usage, 1)
         ),
     );
@@ -28,6 +28,7 @@ pub(super) fn frames(reply: &Reply) -> Vec<Bytes> {
     writer.frames
 }
 
+/// Frames of a stream so far, with the open content block.
 struct Writer {
     frames: Vec<Bytes>,
     index: u32,
@@ -59,6 +60,7 @@ impl Writer {
         self.index += 1;
     }
 
+    /// Ends the open text block, if there is one.
     fn close_text(&mut self) {
         if std::mem::take(&mut self.open_text) {
             self.stop();
@@ -75,7 +77,10 @@ impl Writer {
                     self.start(r#"{"type":"text","text":""}"#);
                 }
                 for piece in reply.pieces(text) {
-                    self.delta(&format!(r#"{{"type":"text_delta","text":{}}}"#, quoted(piece)));
+                    self.delta(&format!(
+                        r#"{{"type":"text_delta","text":{}}}"#,
+                        json_string(piece)
+                    ));
                 }
             }
             Step::Reasoning { text, signature } => {
@@ -83,30 +88,33 @@ impl Writer {
                 for piece in reply.pieces(text) {
                     self.delta(&format!(
                         r#"{{"type":"thinking_delta","thinking":{}}}"#,
-                        quoted(piece)
+                        json_string(piece)
                     ));
                 }
                 self.delta(&format!(
                     r#"{{"type":"signature_delta","signature":{}}}"#,
-                    quoted(signature)
+                    json_string(signature)
                 ));
                 self.stop();
             }
             Step::Redacted(data) => {
-                self.start(&format!(r#"{{"type":"redacted_thinking","data":{}}}"#, quoted(data)));
+                self.start(&format!(
+                    r#"{{"type":"redacted_thinking","data":{}}}"#,
+                    json_string(data)
+                ));
                 self.stop();
             }
             Step::Call { id, name, arguments } => {
                 self.start(&format!(
                     r#"{{"type":"tool_use","id":{},"name":{},"input":{{}}}}"#,
-                    quoted(id),
-                    quoted(name)
+                    json_string(id),
+                    json_string(name)
                 ));
                 self.delta(r#"{"type":"input_json_delta","partial_json":""}"#);
                 for piece in reply.pieces(arguments) {
                     self.delta(&format!(
                         r#"{{"type":"input_json_delta","partial_json":{}}}"#,
-                        quoted(piece)
+                        json_string(piece)
                     ));
                 }
                 self.stop();
@@ -131,7 +139,7 @@ fn finish(reply: &Reply, usage: &Usage, writer: &mut Writer) {
         StopReason::Refusal | StopReason::ContentFilter => "refusal",
         _ => "mystery",
     };
-    let word = quoted(reply.stop_name.as_deref().unwrap_or(word));
+    let word = json_string(reply.stop_name.as_deref().unwrap_or(word));
     let stop_sequence = if stop == StopReason::StopSequence { r#""END""# } else { "null" };
     writer.event(
         "message_delta",
@@ -143,7 +151,7 @@ fn finish(reply: &Reply, usage: &Usage, writer: &mut Writer) {
     writer.event("message_stop", "");
 }
 
-/// The vendor counts cached tokens separately.
+/// Returns the vendor counts cached tokens separately.
 fn usage_json(usage: &Usage, output: u64) -> String {
     format!(
         r#"{{"input_tokens":{},"cache_creation_input_tokens":{},"cache_read_input_tokens":{},"output_tokens":{output}}}"#,
@@ -176,8 +184,8 @@ pub(super) fn failure(failure: Failure) -> (u16, String) {
     };
     let body = format!(
         r#"{{"type":"error","error":{{"type":{},"message":{}}},"request_id":"req_1"}}"#,
-        quoted(kind),
-        quoted(message)
+        json_string(kind),
+        json_string(message)
     );
     (status, body)
 }

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use provost_core::StopReason;
 
-use super::{Ending, Failure, Reply, Step, quoted};
+use super::{Ending, Failure, Reply, Step, json_string};
 
 /// Returns a frame: lengths, headers, payload and checksums.
 pub(super) fn frame(kind: &str, name: &str, payload: &[u8]) -> Bytes {
@@ -48,6 +48,7 @@ fn event(name: &str, payload: &str) -> Bytes {
     frame("event", name, payload.as_bytes())
 }
 
+/// Frames of a stream so far, with the open content block.
 struct Writer<'a> {
     reply: &'a Reply,
     frames: Vec<Bytes>,
@@ -67,6 +68,7 @@ impl Writer<'_> {
         self.index += 1;
     }
 
+    /// Ends the open text block, if there is one.
     fn close_text(&mut self) {
         if std::mem::take(&mut self.open_text) {
             self.stop();
@@ -81,23 +83,26 @@ impl Writer<'_> {
             Step::Text(text) => {
                 self.open_text = true;
                 for piece in self.reply.pieces(text) {
-                    self.delta(&format!(r#"{{"text":{}}}"#, quoted(piece)));
+                    self.delta(&format!(r#"{{"text":{}}}"#, json_string(piece)));
                 }
             }
             Step::Reasoning { text, signature } => {
                 for piece in self.reply.pieces(text) {
-                    self.delta(&format!(r#"{{"reasoningContent":{{"text":{}}}}}"#, quoted(piece)));
+                    self.delta(&format!(
+                        r#"{{"reasoningContent":{{"text":{}}}}}"#,
+                        json_string(piece)
+                    ));
                 }
                 self.delta(&format!(
                     r#"{{"reasoningContent":{{"signature":{}}}}}"#,
-                    quoted(signature)
+                    json_string(signature)
                 ));
                 self.stop();
             }
             Step::Redacted(data) => {
                 self.delta(&format!(
                     r#"{{"reasoningContent":{{"redactedContent":{}}}}}"#,
-                    quoted(data)
+                    json_string(data)
                 ));
                 self.stop();
             }
@@ -105,19 +110,19 @@ impl Writer<'_> {
                 let payload = format!(
                     r#"{{"contentBlockIndex":{},"start":{{"toolUse":{{"toolUseId":{},"name":{}}}}}}}"#,
                     self.index,
-                    quoted(id),
-                    quoted(name)
+                    json_string(id),
+                    json_string(name)
                 );
                 self.frames.push(event("contentBlockStart", &payload));
                 for piece in self.reply.pieces(arguments) {
-                    self.delta(&format!(r#"{{"toolUse":{{"input":{}}}}}"#, quoted(piece)));
+                    self.delta(&format!(r#"{{"toolUse":{{"input":{}}}}}"#, json_string(piece)));
                 }
                 self.stop();
             }
             Step::Raw(bytes) => self.frames.push(bytes.clone()),
             Step::Failure(kind) => {
                 let (_, name, message) = failure_texts(*kind);
-                let payload = format!(r#"{{"message":{}}}"#, quoted(message));
+                let payload = format!(r#"{{"message":{}}}"#, json_string(message));
                 self.frames.push(frame("exception", name, payload.as_bytes()));
             }
         }
@@ -144,7 +149,7 @@ pub(super) fn frames(reply: &Reply) -> Vec<Bytes> {
         StopReason::Refusal => "refusal",
         _ => "mystery",
     };
-    let word = quoted(reply.stop_name.as_deref().unwrap_or(word));
+    let word = json_string(reply.stop_name.as_deref().unwrap_or(word));
     writer.frames.push(event("messageStop", &format!(r#"{{"stopReason":{word}}}"#)));
     if let Some(usage) = &reply.usage {
         // The vendor counts cached tokens separately.
@@ -204,5 +209,5 @@ fn failure_texts(failure: Failure) -> (u16, &'static str, &'static str) {
 
 pub(super) fn failure(failure: Failure) -> (u16, String) {
     let (status, name, message) = failure_texts(failure);
-    (status, format!(r#"{{"__type":{},"message":{}}}"#, quoted(name), quoted(message)))
+    (status, format!(r#"{{"__type":{},"message":{}}}"#, json_string(name), json_string(message)))
 }

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use provost_core::{StopReason, Usage};
 
-use super::{Ending, Failure, Reply, Step, quoted};
+use super::{Ending, Failure, Reply, Step, json_string};
 
 pub(super) fn frames(reply: &Reply) -> Vec<Bytes> {
     let mut frames = Vec::new();
@@ -13,13 +13,13 @@ pub(super) fn frames(reply: &Reply) -> Vec<Bytes> {
         match step {
             Step::Text(text) => {
                 for piece in reply.pieces(text) {
-                    frames.push(part(reply, &format!(r#"{{"text":{}}}"#, quoted(piece))));
+                    frames.push(part(reply, &format!(r#"{{"text":{}}}"#, json_string(piece))));
                 }
             }
             Step::Reasoning { text, signature: signed } => {
                 signature = Some(signed);
                 for piece in reply.pieces(text) {
-                    let thought = format!(r#"{{"text":{},"thought":true}}"#, quoted(piece));
+                    let thought = format!(r#"{{"text":{},"thought":true}}"#, json_string(piece));
                     frames.push(part(reply, &thought));
                 }
             }
@@ -31,13 +31,13 @@ pub(super) fn frames(reply: &Reply) -> Vec<Bytes> {
                     arguments => arguments,
                 };
                 let signed = match signature.take() {
-                    Some(signed) => format!(r#","thoughtSignature":{}"#, quoted(signed)),
+                    Some(signed) => format!(r#","thoughtSignature":{}"#, json_string(signed)),
                     None => String::new(),
                 };
                 let call = format!(
                     r#"{{"functionCall":{{"id":{},"name":{},"args":{args}}}{signed}}}"#,
-                    quoted(id),
-                    quoted(name)
+                    json_string(id),
+                    json_string(name)
                 );
                 frames.push(part(reply, &call));
             }
@@ -49,7 +49,7 @@ pub(super) fn frames(reply: &Reply) -> Vec<Bytes> {
     }
     if reply.ending == Ending::Complete {
         let rest = match signature {
-            Some(signed) => format!(r#"{{"text":"","thoughtSignature":{}}}"#, quoted(signed)),
+            Some(signed) => format!(r#"{{"text":"","thoughtSignature":{}}}"#, json_string(signed)),
             None => r#"{"text":""}"#.to_owned(),
         };
         frames.push(finish(reply, &rest));
@@ -60,8 +60,8 @@ pub(super) fn frames(reply: &Reply) -> Vec<Bytes> {
 fn chunk(reply: &Reply, candidate: &str, usage: &str) -> Bytes {
     Bytes::from(format!(
         "data: {{\"candidates\":[{{{candidate},\"index\":0}}],{usage}\"modelVersion\":{},\"responseId\":{}}}\r\n\r\n",
-        quoted(&reply.model),
-        quoted(&reply.id)
+        json_string(&reply.model),
+        json_string(&reply.id)
     ))
 }
 
@@ -84,8 +84,10 @@ fn finish(reply: &Reply, part: &str) -> Bytes {
         Some(_) => "MYSTERY",
     };
     let word = reply.stop_name.as_deref().unwrap_or(word);
-    let candidate =
-        format!(r#""content":{{"parts":[{part}],"role":"model"}},"finishReason":{}"#, quoted(word));
+    let candidate = format!(
+        r#""content":{{"parts":[{part}],"role":"model"}},"finishReason":{}"#,
+        json_string(word)
+    );
     let usage = reply
         .usage
         .as_ref()
@@ -93,7 +95,7 @@ fn finish(reply: &Reply, part: &str) -> Bytes {
     chunk(reply, &candidate, &usage)
 }
 
-/// The vendor counts reasoning tokens separately.
+/// Returns the vendor counts reasoning tokens separately.
 fn usage_json(usage: &Usage) -> String {
     format!(
         r#"{{"promptTokenCount":{},"candidatesTokenCount":{},"totalTokenCount":{},"cachedContentTokenCount":{},"thoughtsTokenCount":{}}}"#,
@@ -138,7 +140,7 @@ pub(super) fn failure(failure: Failure) -> (u16, String) {
     };
     let body = format!(
         r#"{{"error":{{"code":{status},"message":{},"status":"{word}"}}}}"#,
-        quoted(message)
+        json_string(message)
     );
     (status, body)
 }

@@ -3,25 +3,25 @@
 use bytes::Bytes;
 use provost_core::StopReason;
 
-use super::{Ending, Failure, Reply, Step, quoted};
+use super::{Ending, Failure, Reply, Step, json_string};
 
 pub(super) fn frames(reply: &Reply) -> Vec<Bytes> {
     let head = format!(
         r#"{{"model":{},"created_at":"2026-01-01T00:00:00.000000Z","message":"#,
-        quoted(&reply.model)
+        json_string(&reply.model)
     );
     let line = |message: &str| Bytes::from(format!("{head}{message},\"done\":false}}\n"));
     let mut frames = Vec::new();
     for step in &reply.steps {
         match step {
             Step::Text(text) => frames.extend(reply.pieces(text).into_iter().map(|piece| {
-                line(&format!(r#"{{"role":"assistant","content":{}}}"#, quoted(piece)))
+                line(&format!(r#"{{"role":"assistant","content":{}}}"#, json_string(piece)))
             })),
             Step::Reasoning { text, .. } => {
                 frames.extend(reply.pieces(text).into_iter().map(|piece| {
                     line(&format!(
                         r#"{{"role":"assistant","content":"","thinking":{}}}"#,
-                        quoted(piece)
+                        json_string(piece)
                     ))
                 }));
             }
@@ -33,8 +33,8 @@ pub(super) fn frames(reply: &Reply) -> Vec<Bytes> {
                 };
                 frames.push(line(&format!(
                     r#"{{"role":"assistant","content":"","tool_calls":[{{"id":{},"function":{{"name":{},"arguments":{arguments}}}}}]}}"#,
-                    quoted(id),
-                    quoted(name)
+                    json_string(id),
+                    json_string(name)
                 )));
             }
             Step::Raw(bytes) => frames.push(bytes.clone()),
@@ -49,7 +49,7 @@ pub(super) fn frames(reply: &Reply) -> Vec<Bytes> {
             Some(StopReason::Unknown) => "mystery",
             _ => "stop",
         };
-        let word = quoted(reply.stop_name.as_deref().unwrap_or(word));
+        let word = json_string(reply.stop_name.as_deref().unwrap_or(word));
         let usage = reply.usage.as_ref().map_or_else(String::new, |usage| {
             format!(
                 r#","prompt_eval_count":{},"prompt_eval_duration":1,"eval_count":{},"eval_duration":1"#,
@@ -78,5 +78,5 @@ pub(super) fn failure(failure: Failure) -> (u16, String) {
         Failure::InvalidRequest => (400, "invalid options: x"),
         Failure::ToolSchema => (400, "invalid schema for function `f`"),
     };
-    (status, format!(r#"{{"error":{}}}"#, quoted(message)))
+    (status, format!(r#"{{"error":{}}}"#, json_string(message)))
 }

@@ -3,13 +3,13 @@
 use bytes::Bytes;
 use provost_core::{StopReason, Usage};
 
-use super::{Ending, Failure, Reply, Step, quoted};
+use super::{Ending, Failure, Reply, Step, json_string};
 
 pub(super) fn frames(reply: &Reply) -> Vec<Bytes> {
     let head = format!(
         r#"data: {{"id":{},"object":"chat.completion.chunk","created":1700000000,"model":{},"system_fingerprint":"fp_1","choices":["#,
-        quoted(&reply.id),
-        quoted(&reply.model)
+        json_string(&reply.id),
+        json_string(&reply.model)
     );
     let delta = |delta: &str| {
         Bytes::from(format!(
@@ -28,25 +28,24 @@ pub(super) fn frames(reply: &Reply) -> Vec<Bytes> {
                 reply
                     .pieces(text)
                     .into_iter()
-                    .map(|piece| delta(&format!("{{\"{text_field}\":{}}}", quoted(piece)))),
+                    .map(|piece| delta(&format!("{{\"{text_field}\":{}}}", json_string(piece)))),
             ),
-            Step::Reasoning { text, .. } => frames.extend(
-                reply
-                    .pieces(text)
-                    .into_iter()
-                    .map(|piece| delta(&format!("{{\"reasoning_content\":{}}}", quoted(piece)))),
-            ),
+            Step::Reasoning { text, .. } => {
+                frames.extend(reply.pieces(text).into_iter().map(|piece| {
+                    delta(&format!("{{\"reasoning_content\":{}}}", json_string(piece)))
+                }))
+            }
             Step::Redacted(_) => {}
             Step::Call { id, name, arguments } => {
                 frames.push(delta(&format!(
                     r#"{{"tool_calls":[{{"index":{calls},"id":{},"type":"function","function":{{"name":{},"arguments":""}}}}]}}"#,
-                    quoted(id),
-                    quoted(name)
+                    json_string(id),
+                    json_string(name)
                 )));
                 frames.extend(reply.pieces(arguments).into_iter().map(|piece| {
                     delta(&format!(
                         r#"{{"tool_calls":[{{"index":{calls},"function":{{"arguments":{}}}}}]}}"#,
-                        quoted(piece)
+                        json_string(piece)
                     ))
                 }));
                 calls += 1;
@@ -73,7 +72,7 @@ fn finish(reply: &Reply, head: &str) -> Vec<Bytes> {
         StopReason::Unknown => "mystery",
         _ => "stop",
     };
-    let word = quoted(reply.stop_name.as_deref().unwrap_or(word));
+    let word = json_string(reply.stop_name.as_deref().unwrap_or(word));
     let stop_sequence =
         if stop == StopReason::StopSequence { r#","stop_reason":"END""# } else { "" };
     let finish = format!(
@@ -100,11 +99,11 @@ fn usage_json(usage: &Usage) -> String {
 
 pub(super) fn failure(failure: Failure) -> (u16, String) {
     let (status, kind, code, message) = failure_parts(failure);
-    let code = if code.is_empty() { "null".to_owned() } else { quoted(code) };
+    let code = if code.is_empty() { "null".to_owned() } else { json_string(code) };
     let body = format!(
         r#"{{"error":{{"message":{},"type":{},"param":null,"code":{code}}}}}"#,
-        quoted(message),
-        quoted(kind)
+        json_string(message),
+        json_string(kind)
     );
     (status, body)
 }

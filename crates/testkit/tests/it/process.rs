@@ -93,7 +93,7 @@ async fn kill_ends_the_process_and_nothing_else() {
     assert_eq!(process.wait(LONG).await.unwrap(), status, "the end can be asked for again");
     assert!(is_alive(child), "as after kill -9");
     assert_eq!(process.descendants(), [child]);
-    let error = process.wait_until_gone(Duration::from_millis(1)).await.unwrap_err();
+    let error = process.wait_for_exit_of_all(Duration::from_millis(1)).await.unwrap_err();
     assert!(error.to_string().contains(&format!("processes [{child}] still live")), "{error}");
     drop(process);
     wait_until_dead(child);
@@ -185,9 +185,9 @@ async fn all_are_gone_when_the_last_one_is() {
     command.env("PIPE", &pipe);
     let process = Process::start(command).unwrap();
     process.wait(LONG).await.unwrap();
-    let error = process.wait_until_gone(Duration::from_millis(1)).await.unwrap_err();
+    let error = process.wait_for_exit_of_all(Duration::from_millis(1)).await.unwrap_err();
     assert!(error.to_string().contains("still live after 1ms"), "{error}");
     std::fs::write(&pipe, "go\n").unwrap();
-    process.wait_until_gone(LONG).await.unwrap();
+    process.wait_for_exit_of_all(LONG).await.unwrap();
     assert_eq!(process.descendants(), [0; 0]);
 }

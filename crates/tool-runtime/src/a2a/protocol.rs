@@ -62,7 +62,7 @@ pub(crate) struct Message {
     pub(crate) context_id: String,
 }
 
-/// Result of `SendMessage`.
+/// Result of `SendMessage`: a message or a task.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) enum SendMessageResult {
@@ -87,7 +87,8 @@ pub(crate) enum State {
 }
 
 impl State {
-    pub(crate) fn of(word: &str) -> Self {
+    /// Parses the name of a state. An unknown name is `Other`.
+    pub(crate) fn parse(word: &str) -> Self {
         match word {
             "TASK_STATE_SUBMITTED" | "TASK_STATE_WORKING" => Self::Working,
             "TASK_STATE_COMPLETED" => Self::Completed,
@@ -101,13 +102,13 @@ impl State {
     }
 }
 
-/// Returns a JSON-RPC request.
-pub(crate) fn call(id: &str, method: &str, params: Value) -> Value {
+/// Encodes a JSON-RPC request.
+pub(crate) fn encode_call(id: &str, method: &str, params: Value) -> Value {
     json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params })
 }
 
-/// Returns the result of a JSON-RPC response to the request with this id.
-pub(crate) fn result(
+/// Decodes the JSON-RPC response to the request with this id. Returns an error if it reports one or is malformed.
+pub(crate) fn decode_result(
     body: &[u8],
     id: &str,
     excerpt: &ErrorExcerpt,
@@ -142,8 +143,8 @@ pub(crate) fn result(
 /// JSON-RPC code for internal errors.
 const INTERNAL_ERROR: i64 = -32603;
 
-/// Converts the arguments of a call into parts: `message` as text, and everything else as data.
-pub(crate) fn parts(arguments: &Value) -> Vec<Value> {
+/// Converts the arguments of a call to message parts: `message` as text, and everything else as data.
+pub(crate) fn message_parts(arguments: &Value) -> Vec<Value> {
     let Value::Object(members) = arguments else {
         return vec![json!({ "text": arguments.to_string() })];
     };
@@ -160,8 +161,8 @@ pub(crate) fn parts(arguments: &Value) -> Vec<Value> {
     parts
 }
 
-/// Converts the parts of a response into a tool output.
-pub(crate) fn output<'a>(
+/// Converts the parts of a response to a tool output. Parts beyond the limit are dropped with a note.
+pub(crate) fn parts_output<'a>(
     parts: impl Iterator<Item = &'a Value>,
     excerpt: &ErrorExcerpt,
 ) -> ToolOutput {
@@ -171,7 +172,7 @@ pub(crate) fn output<'a>(
             output.parts.push(text("[further parts omitted]"));
             break;
         }
-        output.parts.push(one(part, excerpt));
+        output.parts.push(to_part(part, excerpt));
     }
     if output.parts.is_empty() {
         output.parts.push(text("done"));
@@ -179,7 +180,7 @@ pub(crate) fn output<'a>(
     output
 }
 
-/// Returns the text of a message, for errors.
+/// Returns the redacted and cut text of a message. Empty if there is none.
 pub(crate) fn message_text(message: Option<&Message>, excerpt: &ErrorExcerpt) -> String {
     let parts = message.map(|message| message.parts.as_slice()).unwrap_or_default();
     let texts = parts.iter().filter_map(|part| part.get("text").and_then(Value::as_str));
@@ -190,7 +191,8 @@ fn text(text: impl Into<String>) -> ToolResultPart {
     ToolResultPart::Text { text: text.into() }
 }
 
-fn one(part: &Value, excerpt: &ErrorExcerpt) -> ToolResultPart {
+/// Converts a part of a response. A part with invalid data becomes a note.
+fn to_part(part: &Value, excerpt: &ErrorExcerpt) -> ToolResultPart {
     let string = |key: &str| part.get(key).and_then(Value::as_str);
     if let Some(content) = string("text") {
         return text(content);
@@ -230,10 +232,10 @@ mod tests {
 
     #[test]
     fn arguments_become_parts() {
-        assert_eq!(parts(&json!({"message": "hi"})), [json!({"text": "hi"})]);
-        let both = parts(&json!({"message": "hi", "n": 1}));
+        assert_eq!(message_parts(&json!({"message": "hi"})), [json!({"text": "hi"})]);
+        let both = message_parts(&json!({"message": "hi", "n": 1}));
         assert_eq!(both[1], json!({"data": {"n": 1}, "mediaType": "application/json"}));
-        assert_eq!(parts(&json!({"n": 1})), [json!({"text": "{\"n\":1}"})]);
+        assert_eq!(message_parts(&json!({"n": 1})), [json!({"text": "{\"n\":1}"})]);
     }
 
     #[test]
@@ -247,7 +249,7 @@ mod tests {
             json!({"url": "https://x/y"}),
             json!({"odd": true}),
         ];
-        let output = output(parts.iter(), &ErrorExcerpt::default());
+        let output = parts_output(parts.iter(), &ErrorExcerpt::default());
         assert!(matches!(output.parts[2], ToolResultPart::Image(_)));
         assert!(
             matches!(&output.parts[3], ToolResultPart::File(file) if file.name.as_deref() == Some("x.csv"))
@@ -260,7 +262,7 @@ mod tests {
 
     #[test]
     fn an_answer_must_be_ours() {
-        let result = |body: &[u8], id: &str| result(body, id, &ErrorExcerpt::default());
+        let result = |body: &[u8], id: &str| decode_result(body, id, &ErrorExcerpt::default());
         assert!(result(br#"{"jsonrpc":"2.0","id":"1","result":{}}"#, "1").is_ok());
         assert!(result(br#"{"jsonrpc":"2.0","id":"2","result":{}}"#, "1").is_err());
         assert!(result(br#"{"jsonrpc":"2.0","id":"1"}"#, "1").is_err());

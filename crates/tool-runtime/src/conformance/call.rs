@@ -46,7 +46,7 @@ pub(crate) struct ScenarioCall<'a> {
 
 impl<'a> ScenarioCall<'a> {
     /// Creates the call of a scenario. `None` if the backend does not support it.
-    pub(crate) fn of(backend: &'a dyn TestBackend, scenario: Scenario) -> Option<Self> {
+    pub(crate) fn new(backend: &'a dyn TestBackend, scenario: Scenario) -> Option<Self> {
         let mut tool = backend.tool(scenario)?;
         tool.runtime.timeout = HumanDuration(TIMEOUT);
         // The suite repeats calls, so they must be idempotent.
@@ -68,7 +68,7 @@ impl<'a> ScenarioCall<'a> {
     }
 
     /// Sets the maximum number of attempts.
-    pub(crate) fn retry(mut self, attempts: u32) -> Self {
+    pub(crate) fn with_attempts(mut self, attempts: u32) -> Self {
         let backoff = HumanDuration(Duration::from_millis(1));
         self.tool.runtime.retry =
             RetrySpec { max_attempts: attempts, backoff, ..RetrySpec::default() };
@@ -76,17 +76,18 @@ impl<'a> ScenarioCall<'a> {
     }
 
     /// Adds a credential.
-    pub(crate) fn token(mut self) -> Self {
+    pub(crate) fn with_token(mut self) -> Self {
         self.tool.auth = Some(ToolAuth { secret_ref: "s".to_owned(), ..ToolAuth::default() });
         self.authenticator = Arc::new(OneToken);
         self
     }
 
-    /// Executes the call and validates the response envelope.
-    pub(crate) fn call(self) -> BoxFuture<'a, Result<ToolResponse, String>> {
+    /// Executes the call, and validates the response envelope. Returns a boxed future.
+    pub(crate) fn execute_boxed(self) -> BoxFuture<'a, Result<ToolResponse, String>> {
         Box::pin(self.execute())
     }
 
+    /// Executes the call, and validates the response envelope.
     async fn execute(self) -> Result<ToolResponse, String> {
         let mut runtimes = RuntimeRegistry::default();
         runtimes.add(self.backend.runtime()).map_err(|error| error.to_string())?;
@@ -105,20 +106,23 @@ impl<'a> ScenarioCall<'a> {
     }
 }
 
-/// Expects a call to fail with an error.
-pub(crate) async fn fails(call: Option<ScenarioCall<'_>>, expected: Expected) -> CheckResult {
+/// Executes a call. Returns a message unless it fails with this error. `None` if the scenario is not supported.
+pub(crate) async fn expect_error(
+    call: Option<ScenarioCall<'_>>,
+    expected: Expected,
+) -> CheckResult {
     let Some(call) = call else { return Ok(None) };
-    let response = call.call().await?;
+    let response = call.execute_boxed().await?;
     expect::failed(&response, expected).map(Some)
 }
 
-/// Expects a call to succeed.
-pub(crate) async fn works(call: Option<ScenarioCall<'_>>) -> CheckResult {
+/// Executes a call. Returns a message unless it succeeds. `None` if the scenario is not supported.
+pub(crate) async fn expect_success(call: Option<ScenarioCall<'_>>) -> CheckResult {
     let Some(call) = call else { return Ok(None) };
-    expect::succeeded(&call.call().await?, "grüezi").map(Some)
+    expect::succeeded(&call.execute_boxed().await?, "grüezi").map(Some)
 }
 
-/// Expects that no call reaches the backend.
+/// Executes a check. Returns a message if a call reached the backend.
 pub(crate) async fn assert_not_called(
     backend: &dyn TestBackend,
     call: impl Future<Output = CheckResult>,
@@ -132,8 +136,8 @@ pub(crate) async fn assert_not_called(
     Ok(played)
 }
 
-/// Waits until a condition holds, at most [`MAX_WAIT`].
-pub(crate) async fn until(holds: impl Fn() -> bool) {
+/// Waits until a condition is true, at most [`MAX_WAIT`].
+pub(crate) async fn wait_until(holds: impl Fn() -> bool) {
     let started = Instant::now();
     while !holds() && started.elapsed() < MAX_WAIT {
         tokio::time::sleep(POLL_INTERVAL).await;

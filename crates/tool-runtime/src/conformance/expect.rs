@@ -19,7 +19,7 @@ pub(crate) const fn code(code: ToolErrorCode) -> Expected {
 pub(crate) const FINAL: Expected =
     Expected { code: ToolErrorCode::ExecutionFailed, retryable: false };
 
-/// Checks the invariants of every response envelope.
+/// Returns a message if the response envelope violates an invariant.
 pub(crate) fn envelope(request: &ToolRequest, response: &ToolResponse) -> Result<(), String> {
     let sound = [
         ("the version is not v1", response.tool_contract_version == CONTRACT_VERSION),
@@ -42,7 +42,7 @@ pub(crate) fn envelope(request: &ToolRequest, response: &ToolResponse) -> Result
     Ok(())
 }
 
-/// Expects a success with a text.
+/// Returns a message unless the response is a success that contains the text.
 pub(crate) fn succeeded(response: &ToolResponse, text: &str) -> Result<(), String> {
     match response.status {
         ToolStatus::Ok if response.output.result.contains(text) => Ok(()),
@@ -51,7 +51,7 @@ pub(crate) fn succeeded(response: &ToolResponse, text: &str) -> Result<(), Strin
     }
 }
 
-/// Expects an error.
+/// Returns a message unless the response has this error.
 pub(crate) fn failed(response: &ToolResponse, expected: Expected) -> Result<(), String> {
     let Some(error) = &response.error else {
         return Err("the call succeeded".to_owned());

@@ -104,7 +104,7 @@ impl Report {
             && of_group.all(|check| !matches!(check.outcome, Outcome::Failed(_)))
     }
 
-    /// Returns the numbers of passed, executed and all checks of a group.
+    /// Returns how many checks of a group passed, were executed, and exist.
     pub fn count(&self, group: Group) -> (usize, usize, usize) {
         let (mut passed, mut run, mut all) = (0, 0, 0);
         for check in self.checks.iter().filter(|check| check.group == group) {

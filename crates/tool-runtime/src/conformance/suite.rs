@@ -11,7 +11,8 @@ use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use super::call::{
-    CheckResult, MAX_WAIT, ScenarioCall, TIMEOUT, TOKEN, assert_not_called, fails, until, works,
+    CheckResult, MAX_WAIT, ScenarioCall, TIMEOUT, TOKEN, assert_not_called, expect_error,
+    expect_success, wait_until,
 };
 use super::expect::{self, Expected, FINAL, code};
 use super::{Check, Group, ObservedCall, Outcome, Report, Scenario, TestBackend};
@@ -25,7 +26,7 @@ const TRIES: usize = 5;
 /// Number of concurrent calls.
 const PARALLEL: usize = 8;
 
-/// Runs all scenarios against a backend.
+/// Runs all scenarios against a backend, and returns the results.
 pub async fn run_conformance(backend: &dyn TestBackend) -> Report {
     let mut report = Report { backend: backend.name().to_owned(), checks: Vec::new() };
     contract(backend, &mut report).await;
@@ -39,6 +40,7 @@ pub async fn run_conformance(backend: &dyn TestBackend) -> Report {
 }
 
 impl Report {
+    /// Executes a check with a time limit, and adds its result to the report.
     async fn check(
         &mut self,
         group: Group,
@@ -57,9 +59,11 @@ impl Report {
 
 async fn contract(backend: &dyn TestBackend, report: &mut Report) {
     let group = Group::Contract;
-    report.check(group, "success", works(ScenarioCall::of(backend, Scenario::Echo))).await;
+    report
+        .check(group, "success", expect_success(ScenarioCall::new(backend, Scenario::Echo)))
+        .await;
     let changed = |change: fn(&mut ScenarioCall<'_>)| {
-        ScenarioCall::of(backend, Scenario::Echo).map(|mut call| {
+        ScenarioCall::new(backend, Scenario::Echo).map(|mut call| {
             change(&mut call);
             call
         })
@@ -67,12 +71,16 @@ async fn contract(backend: &dyn TestBackend, report: &mut Report) {
     let version = changed(|call| call.request.tool_contract_version = "v9".to_owned());
     let invalid = code(ToolErrorCode::InvalidInput);
     report
-        .check(group, "unknown version", assert_not_called(backend, fails(version, invalid)))
+        .check(group, "unknown version", assert_not_called(backend, expect_error(version, invalid)))
         .await;
     let unsupported = changed(|call| call.request.tool.name = "nonsense".to_owned());
     let expected = code(ToolErrorCode::UnsupportedTool);
     report
-        .check(group, "unknown tool", assert_not_called(backend, fails(unsupported, expected)))
+        .check(
+            group,
+            "unknown tool",
+            assert_not_called(backend, expect_error(unsupported, expected)),
+        )
         .await;
     let definition = changed(|call| {
         call.tool.endpoint = "nonsense://".to_owned();
@@ -87,7 +95,7 @@ async fn contract(backend: &dyn TestBackend, report: &mut Report) {
         .check(
             group,
             "impossible definition",
-            assert_not_called(backend, fails(definition, code(wrong))),
+            assert_not_called(backend, expect_error(definition, code(wrong))),
         )
         .await;
     let protocol_error = Expected { code: backend.protocol_error_code(), ..FINAL };
@@ -97,43 +105,45 @@ async fn contract(backend: &dyn TestBackend, report: &mut Report) {
         ("another request's id", Scenario::WrongId, protocol_error),
         ("an endless answer", Scenario::Endless, FINAL),
     ] {
-        report.check(group, name, fails(ScenarioCall::of(backend, scenario), expected)).await;
+        report
+            .check(group, name, expect_error(ScenarioCall::new(backend, scenario), expected))
+            .await;
     }
 }
 
 async fn timeout_and_cancel(backend: &dyn TestBackend, report: &mut Report) {
     let group = Group::TimeoutCancel;
     let ends = async || {
-        let Some(mut call) = ScenarioCall::of(backend, Scenario::Hang) else { return Ok(None) };
+        let Some(mut call) = ScenarioCall::new(backend, Scenario::Hang) else { return Ok(None) };
         call.tool.runtime.timeout = HumanDuration(TIMEOUT_SHORT);
         let started = Instant::now();
-        let response = call.call().await?;
+        let response = call.execute_boxed().await?;
         expect::failed(&response, code(ToolErrorCode::Timeout))?;
         Ok(Some(started.elapsed()))
     };
     report.check(group, "deadline + 100 ms", ends_within(ends, TIMEOUT_SHORT + GRACE)).await;
     let at_once = async || {
-        let Some(call) = ScenarioCall::of(backend, Scenario::Hang) else { return Ok(None) };
+        let Some(call) = ScenarioCall::new(backend, Scenario::Hang) else { return Ok(None) };
         call.cancel.cancel();
         let started = Instant::now();
-        let response = call.call().await?;
+        let response = call.execute_boxed().await?;
         expect::failed(&response, code(ToolErrorCode::Canceled))?;
         Ok(Some(started.elapsed()))
     };
     report.check(group, "stopped before it began", ends_within(at_once, GRACE)).await;
     let midway = async || {
-        until(|| backend.active_calls().is_none_or(|busy| busy == 0)).await;
-        let Some(call) = ScenarioCall::of(backend, Scenario::Hang) else { return Ok(None) };
+        wait_until(|| backend.active_calls().is_none_or(|busy| busy == 0)).await;
+        let Some(call) = ScenarioCall::new(backend, Scenario::Hang) else { return Ok(None) };
         let cancel = call.cancel.clone();
         let arrived = async {
             match backend.active_calls() {
-                Some(_) => until(|| backend.active_calls() != Some(0)).await,
+                Some(_) => wait_until(|| backend.active_calls() != Some(0)).await,
                 None => tokio::time::sleep(TIMEOUT_SHORT).await,
             }
             cancel.cancel();
             Instant::now()
         };
-        let called = async { (call.call().await, Instant::now()) };
+        let called = async { (call.execute_boxed().await, Instant::now()) };
         let ((response, ended), stopped) = tokio::join!(called, arrived);
         expect::failed(&response?, code(ToolErrorCode::Canceled))?;
         Ok(Some(ended.saturating_duration_since(stopped)))
@@ -143,7 +153,7 @@ async fn timeout_and_cancel(backend: &dyn TestBackend, report: &mut Report) {
         if backend.active_calls().is_none() || backend.tool(Scenario::Hang).is_none() {
             return Ok(None);
         }
-        until(|| backend.active_calls() == Some(0)).await;
+        wait_until(|| backend.active_calls() == Some(0)).await;
         match backend.active_calls() {
             Some(0) => Ok(Some(())),
             busy => Err(format!("{busy:?} calls go on at the backend")),
@@ -172,11 +182,11 @@ async fn ends_within(
 async fn retry(backend: &dyn TestBackend, report: &mut Report) {
     let group = Group::Retry;
     let tried = |scenario: Scenario, attempts: u32| {
-        ScenarioCall::of(backend, scenario).map(|call| call.retry(attempts))
+        ScenarioCall::new(backend, scenario).map(|call| call.with_attempts(attempts))
     };
     let mends = async {
         let before = backend.observed_calls().map_or(0, |seen| seen.len());
-        let played = works(tried(Scenario::Flaky, 3)).await?;
+        let played = expect_success(tried(Scenario::Flaky, 3)).await?;
         match backend.observed_calls().filter(|_| played.is_some()) {
             Some(seen) => attempts(&seen[before..], &[1, 2, 3]).map(Some),
             None => Ok(played),
@@ -184,11 +194,11 @@ async fn retry(backend: &dyn TestBackend, report: &mut Report) {
     };
     report.check(group, "a failure that passes is tried again", mends).await;
     let passing = Expected { code: ToolErrorCode::ExecutionFailed, retryable: true };
-    let bounded = fails(tried(Scenario::Flaky, 2), passing);
+    let bounded = expect_error(tried(Scenario::Flaky, 2), passing);
     report.check(group, "no more often than declared", bounded).await;
     let stays = async {
         let before = backend.observed_calls().map_or(0, |seen| seen.len());
-        let played = fails(tried(Scenario::Broken, 3), FINAL).await?;
+        let played = expect_error(tried(Scenario::Broken, 3), FINAL).await?;
         match backend.observed_calls().filter(|_| played.is_some()) {
             Some(seen) => attempts(&seen[before..], &[1]).map(Some),
             None => Ok(played),
@@ -197,6 +207,7 @@ async fn retry(backend: &dyn TestBackend, report: &mut Report) {
     report.check(group, "a failure that stays is not", stays).await;
 }
 
+/// Returns a message unless the calls have these attempt numbers.
 fn attempts(seen: &[ObservedCall], expected: &[u32]) -> Result<(), String> {
     let numbers: Vec<u32> = seen.iter().map(|seen| seen.attempt).collect();
     if numbers == expected {
@@ -209,16 +220,19 @@ fn attempts(seen: &[ObservedCall], expected: &[u32]) -> Result<(), String> {
 async fn auth(backend: &dyn TestBackend, report: &mut Report) {
     let group = Group::AuthSecret;
     if !backend.supports_credentials() {
-        let call = ScenarioCall::of(backend, Scenario::Echo).map(ScenarioCall::token);
-        let refused =
-            assert_not_called(backend, fails(call, code(ToolErrorCode::RuntimePolicyInvalid)));
+        let call = ScenarioCall::new(backend, Scenario::Echo).map(ScenarioCall::with_token);
+        let refused = assert_not_called(
+            backend,
+            expect_error(call, code(ToolErrorCode::RuntimePolicyInvalid)),
+        );
         return report.check(group, "a credential that cannot be sent is refused", refused).await;
     }
     let arrives = async {
-        let Some(call) = ScenarioCall::of(backend, Scenario::Echo).map(ScenarioCall::token) else {
+        let Some(call) = ScenarioCall::new(backend, Scenario::Echo).map(ScenarioCall::with_token)
+        else {
             return Ok(None);
         };
-        let response = call.call().await?;
+        let response = call.execute_boxed().await?;
         expect::succeeded(&response, "grüezi")?;
         let Some(seen) = backend.observed_calls() else { return Ok(None) };
         let last = seen.last().cloned().unwrap_or_default();
@@ -231,51 +245,57 @@ async fn auth(backend: &dyn TestBackend, report: &mut Report) {
         Ok(Some(()))
     };
     report.check(group, "a credential arrives, and in no envelope", arrives).await;
-    let missing = ScenarioCall::of(backend, Scenario::Echo)
-        .map(|call| ScenarioCall { authenticator: Arc::new(NoCredentials), ..call.token() });
+    let missing = ScenarioCall::new(backend, Scenario::Echo)
+        .map(|call| ScenarioCall { authenticator: Arc::new(NoCredentials), ..call.with_token() });
     let expected = code(ToolErrorCode::SecretResolutionFailed);
     report
-        .check(group, "no secret, no call", assert_not_called(backend, fails(missing, expected)))
+        .check(
+            group,
+            "no secret, no call",
+            assert_not_called(backend, expect_error(missing, expected)),
+        )
         .await;
     for (name, scenario, expected) in [
         ("not valid", Scenario::Unauthorised, ToolErrorCode::AuthInvalid),
         ("may not do this", Scenario::Forbidden, ToolErrorCode::AuthForbidden),
     ] {
-        let call = ScenarioCall::of(backend, scenario).map(ScenarioCall::token);
-        report.check(group, name, fails(call, code(expected))).await;
+        let call = ScenarioCall::new(backend, scenario).map(ScenarioCall::with_token);
+        report.check(group, name, expect_error(call, code(expected))).await;
     }
 }
 
 async fn policy(backend: &dyn TestBackend, report: &mut Report) {
     let group = Group::PolicyHooks;
     let ruled = |ruling: RuleDecision| {
-        ScenarioCall::of(backend, Scenario::Echo).map(|mut call| {
+        ScenarioCall::new(backend, Scenario::Echo).map(|mut call| {
             call.guard.add_rule(move |_| ruling.clone());
             call
         })
     };
-    let denied =
-        fails(ruled(RuleDecision::Deny("no".to_owned())), code(ToolErrorCode::PermissionDenied));
+    let denied = expect_error(
+        ruled(RuleDecision::Deny("no".to_owned())),
+        code(ToolErrorCode::PermissionDenied),
+    );
     report.check(group, "what is denied does not run", assert_not_called(backend, denied)).await;
-    let asked = fails(ruled(RuleDecision::Ask), code(ToolErrorCode::ApprovalPending));
+    let asked = expect_error(ruled(RuleDecision::Ask), code(ToolErrorCode::ApprovalPending));
     report
         .check(group, "what must be approved does not run", assert_not_called(backend, asked))
         .await;
-    let schema = ScenarioCall::of(backend, Scenario::Echo).map(|mut call| {
+    let schema = ScenarioCall::new(backend, Scenario::Echo).map(|mut call| {
         call.tool.input_schema = json!({ "type": "object", "required": ["never"] });
         call
     });
-    let refused = fails(schema, code(ToolErrorCode::InvalidInput));
+    let refused = expect_error(schema, code(ToolErrorCode::InvalidInput));
     report.check(group, "wrong arguments do not run", assert_not_called(backend, refused)).await;
     let other = match backend.runtime().isolation() {
         IsolationMode::Container => IsolationMode::Process,
         _ => IsolationMode::Container,
     };
-    let isolated = ScenarioCall::of(backend, Scenario::Echo).map(|mut call| {
+    let isolated = ScenarioCall::new(backend, Scenario::Echo).map(|mut call| {
         call.tool.runtime.isolation_mode = Some(other);
         call
     });
-    let refused = fails(isolated, code(ToolErrorCode::IsolationUnavailable));
+    let refused = expect_error(isolated, code(ToolErrorCode::IsolationUnavailable));
     let name = "another isolation than asked for does not run";
     report.check(Group::Isolation, name, assert_not_called(backend, refused)).await;
 }
@@ -283,7 +303,7 @@ async fn policy(backend: &dyn TestBackend, report: &mut Report) {
 async fn observability(backend: &dyn TestBackend, report: &mut Report) {
     let follows = async {
         let (Some(mut call), Some(_)) =
-            (ScenarioCall::of(backend, Scenario::Echo), backend.observed_calls())
+            (ScenarioCall::new(backend, Scenario::Echo), backend.observed_calls())
         else {
             return Ok(None);
         };
@@ -309,7 +329,7 @@ async fn observability(backend: &dyn TestBackend, report: &mut Report) {
         if is == should { Ok(Some(())) } else { Err(format!("{is:?} instead of {should:?}")) }
     };
     report.check(Group::Observability, "request id, trace and attempt arrive", follows).await;
-    let echoed = works(ScenarioCall::of(backend, Scenario::Echo));
+    let echoed = expect_success(ScenarioCall::new(backend, Scenario::Echo));
     report.check(Group::Observability, "request id, trace and attempt come back", echoed).await;
 }
 
@@ -318,8 +338,8 @@ async fn determinism(backend: &dyn TestBackend, report: &mut Report) {
     let same = async {
         let mut results = Vec::new();
         for _ in 0..3 {
-            let Some(call) = ScenarioCall::of(backend, Scenario::Echo) else { return Ok(None) };
-            results.push(call.call().await?.output.result);
+            let Some(call) = ScenarioCall::new(backend, Scenario::Echo) else { return Ok(None) };
+            results.push(call.execute_boxed().await?.output.result);
         }
         match results.iter().all(|result| *result == results[0]) {
             true => Ok(Some(())),
@@ -330,10 +350,12 @@ async fn determinism(backend: &dyn TestBackend, report: &mut Report) {
     let apart = async {
         let calls = (0..PARALLEL).map(|at| async move {
             let text = format!("text-{at}-");
-            let Some(mut call) = ScenarioCall::of(backend, Scenario::Echo) else { return Ok(None) };
+            let Some(mut call) = ScenarioCall::new(backend, Scenario::Echo) else {
+                return Ok(None);
+            };
             call.request.request_id.push_str(&text);
             call.request.input_raw = backend.arguments(Scenario::Echo, &text).to_string();
-            expect::succeeded(&call.call().await?, &text).map(Some)
+            expect::succeeded(&call.execute_boxed().await?, &text).map(Some)
         });
         let played = futures::future::join_all(calls).await;
         played.into_iter().reduce(Result::and).unwrap_or(Ok(None))

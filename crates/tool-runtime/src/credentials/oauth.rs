@@ -40,7 +40,7 @@ pub(super) struct ClientId {
     secret: [u8; 32],
 }
 
-/// OAuth client: identity, token URL and scopes.
+/// OAuth client: its identity, secret and token URL.
 #[derive(Clone)]
 pub(super) struct Client {
     pub(super) id: ClientId,
@@ -57,6 +57,7 @@ pub(super) struct Token {
 }
 
 impl Client {
+    /// Creates a client. Returns an error if the token URL is invalid.
     pub(super) fn new(
         reference: SecretRef,
         auth: &ToolAuth,
@@ -81,7 +82,7 @@ impl Client {
     }
 }
 
-/// Client authentication method.
+/// Part of the token request that contains the client's credentials.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum AuthStyle {
     /// HTTP basic authentication, which every server must support.
@@ -90,7 +91,7 @@ enum AuthStyle {
     Body,
 }
 
-/// Fetches tokens.
+/// Fetches tokens from token endpoints.
 #[derive(Clone)]
 pub(super) struct Fetcher {
     client: NetClient,
@@ -112,8 +113,8 @@ impl Fetcher {
         Self { client, secrets }
     }
 
-    /// Fetches a token with basic authentication. If the server rejects it, repeats the request with credentials in the
-    /// body.
+    /// Fetches a token and registers it for redaction. If the server rejects credentials in the header, repeats the
+    /// request with credentials in the body.
     pub(super) fn fetch(
         &self,
         client: Client,
@@ -127,11 +128,12 @@ impl Fetcher {
                 other => other,
             };
             let response = fetched.and_then(|response| response).map_err(Arc::new)?;
-            fetcher.token(&client, response, &env).map_err(Arc::new)
+            fetcher.validate_token(&client, response, &env).map_err(Arc::new)
         }
     }
 
-    /// Sends one token request. The inner error is one that the authentication method may have caused.
+    /// Sends one token request. An error that the style may have caused is the inner error; the caller then tries the
+    /// other style.
     async fn request_token(
         &self,
         client: &Client,
@@ -141,7 +143,7 @@ impl Fetcher {
         let failed =
             |problem: String, kind| SecretError::Token { host: host(client), problem, kind };
         let of_net = |error: NetError| failed(error.to_string(), error.kind());
-        let request = request(client, style, deadline)?;
+        let request = build_request(client, style, deadline)?;
         let response = self.client.send(request).await.map_err(of_net)?;
         let status = response.status;
         let body = response.bytes(RESPONSE_BYTES_MAX).await.map_err(of_net)?;
@@ -173,7 +175,8 @@ impl Fetcher {
         }
     }
 
-    fn token(
+    /// Converts a response to a token, and registers it for redaction. Returns an error if it is not a bearer token.
+    fn validate_token(
         &self,
         client: &Client,
         response: TokenResponse,
@@ -209,7 +212,8 @@ impl Fetcher {
     }
 }
 
-fn request(
+/// Builds a token request.
+fn build_request(
     client: &Client,
     style: AuthStyle,
     deadline: Instant,
@@ -257,7 +261,7 @@ fn form_encode(text: &str) -> String {
     out
 }
 
-/// Parses a number of seconds. Some servers send it as text.
+/// Parses a number of seconds. Some servers send it as text. `None` if it is not a number.
 fn seconds(value: &serde_json::Value) -> Option<u64> {
     match value {
         serde_json::Value::String(text) => text.trim().parse().ok(),
@@ -265,7 +269,7 @@ fn seconds(value: &serde_json::Value) -> Option<u64> {
     }
 }
 
-/// Returns the error code of the server, restricted to characters of a code.
+/// Returns the error code of the server up to the first character that codes do not contain.
 fn sanitize_code(code: &str) -> String {
     let is_plain = |c: &char| c.is_ascii_lowercase() || *c == '_';
     code.chars().take_while(is_plain).take(CODE_CHARS_MAX).collect()

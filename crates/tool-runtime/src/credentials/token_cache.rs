@@ -19,18 +19,20 @@ const REJECTION_GRACE: Duration = Duration::from_secs(10);
 
 type TokenRequest = BoxFuture<'static, Result<Token, SharedError>>;
 
-/// Tokens by client.
+/// Tokens by client, with the requests that fetch them.
 pub(super) struct TokenCache {
     entries: Mutex<CacheEntries>,
     env: Env,
 }
 
+/// Entries by client, with a counter that orders their last uses.
 #[derive(Default)]
 struct CacheEntries {
     map: HashMap<ClientId, CacheEntry>,
     clock: u64,
 }
 
+/// Token of one client, and the request that fetches it.
 #[derive(Default)]
 struct CacheEntry {
     token: Option<Token>,
@@ -48,7 +50,8 @@ impl TokenCache {
         Self { entries: Mutex::default(), env }
     }
 
-    /// Returns the token of a client, and fetches it if needed. Concurrent callers share one request.
+    /// Returns the token of a client. Fetches it if it is not cached or has expired. Concurrent callers share one
+    /// request.
     pub(super) async fn get(
         &self,
         client: &Client,
@@ -84,7 +87,8 @@ impl TokenCache {
         }
     }
 
-    /// Removes the token. Returns true if there was one, or if another caller has just removed it.
+    /// Removes a rejected token. Returns true if the caller can try a new token: the cache had the token, or another
+    /// caller has just removed it.
     pub(super) fn invalidate(&self, client: &Client) -> bool {
         let now = self.env.now();
         let mut entries = self.entries.lock();
@@ -104,7 +108,7 @@ impl TokenCache {
         was_cached
     }
 
-    /// Returns the cached token, or the running request for it.
+    /// Returns the cached token. Otherwise returns the running request for it, and starts one if there is none.
     fn lookup(
         &self,
         client: &Client,
@@ -129,6 +133,8 @@ impl TokenCache {
 }
 
 impl CacheEntries {
+    /// Returns the entry of a client, and adds it if needed. Evicts the least recently used entry if there are too
+    /// many.
     fn entry(&mut self, id: &ClientId) -> &mut CacheEntry {
         self.clock += 1;
         if self.map.len() >= TOKENS_MAX && !self.map.contains_key(id) {

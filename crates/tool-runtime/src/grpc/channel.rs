@@ -20,7 +20,7 @@ const KEEP_ALIVE: Duration = Duration::from_secs(20);
 /// Timeout of a ping.
 const KEEP_ALIVE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Key of a channel.
+/// Address of an endpoint and its network access. Each key has its own channel.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct EndpointKey {
     pub(crate) host: String,
@@ -30,7 +30,7 @@ pub(crate) struct EndpointKey {
 }
 
 impl EndpointKey {
-    /// Returns scheme and authority of the endpoint.
+    /// Returns the scheme and authority of the endpoint as a URI.
     pub(crate) fn uri(&self) -> Result<Uri, ToolContractError> {
         let Self { host, port, plaintext, .. } = self;
         let scheme = if *plaintext { "http" } else { "https" };
@@ -50,6 +50,7 @@ pub(crate) struct Channels {
     private: Connector,
 }
 
+/// An open channel with the time of its last use.
 struct OpenChannel {
     channel: Channel,
     used: Instant,
@@ -64,7 +65,8 @@ impl Channels {
         }
     }
 
-    /// Returns the channel to an endpoint. Nothing is dialled before the first call.
+    /// Returns the channel to an endpoint. Creates it if needed, and closes the least recently used channel if there
+    /// are too many. A new channel connects with the first call.
     pub(crate) fn get(&self, key: &EndpointKey) -> Result<Channel, ToolContractError> {
         let mut open = self.open.lock();
         if let Some(found) = open.get_mut(key) {
@@ -80,13 +82,14 @@ impl Channels {
         Ok(channel)
     }
 
+    /// Creates a channel that connects with the first call.
     fn connect_lazily(&self, key: &EndpointKey) -> Result<Channel, ToolContractError> {
         let uri = key.uri()?;
         let connector = if key.allow_private { &self.private } else { &self.public };
         let (mut connector, target) = (connector.clone(), uri.clone());
         // The connector establishes TLS itself. A `tonic` that was built with TLS rejects an `https` endpoint without a
         // TLS configuration, so only the origin is `https`.
-        let endpoint = Endpoint::from(plain(key)?)
+        let endpoint = Endpoint::from(plaintext_uri(key)?)
             .origin(uri)
             .http2_keep_alive_interval(KEEP_ALIVE)
             .keep_alive_timeout(KEEP_ALIVE_TIMEOUT)
@@ -96,6 +99,7 @@ impl Channels {
     }
 }
 
-fn plain(key: &EndpointKey) -> Result<Uri, ToolContractError> {
+/// Returns the URI with the scheme `http`, because the connector adds TLS.
+fn plaintext_uri(key: &EndpointKey) -> Result<Uri, ToolContractError> {
     EndpointKey { plaintext: true, ..key.clone() }.uri()
 }

@@ -10,7 +10,7 @@ use provost_core::contract::{
     ToolContractError, ToolRequest, ToolResponse, TraceIds,
 };
 
-/// Request envelope.
+/// Request envelope as a protobuf message.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct ExecuteRequest {
     /// Contract version, always `v1`.
@@ -116,7 +116,7 @@ pub struct Trace {
     pub span_id: String,
 }
 
-/// Response envelope.
+/// Response envelope as a protobuf message.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct ExecuteResponse {
     /// Contract version, always `v1`.

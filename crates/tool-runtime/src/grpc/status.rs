@@ -17,8 +17,8 @@ const DEADLINE_SLACK: Duration = Duration::from_millis(50);
 /// Metadata key with the retry delay of a server.
 const PUSHBACK: &str = "grpc-retry-pushback-ms";
 
-/// Converts an error status. A request that could not be sent results in its network error.
-pub(crate) fn of(call: &AttemptContext, status: &Status) -> ToolContractError {
+/// Converts an error status of a call. If the request could not be sent, the result is the network error.
+pub(crate) fn to_error(call: &AttemptContext, status: &Status) -> ToolContractError {
     if let Some(error) = network_error(call, status) {
         return call.transport_error(&error);
     }
@@ -53,7 +53,7 @@ pub(crate) fn of(call: &AttemptContext, status: &Status) -> ToolContractError {
     let is_outcome_unknown =
         may_have_executed(status.code()) && fault.code != ToolErrorCode::Timeout;
     let fault = if is_outcome_unknown { call.outcome_unknown(fault) } else { fault };
-    match pushback(status).filter(|_| fault.retryable) {
+    match retry_delay(status).filter(|_| fault.retryable) {
         Some(wait) => fault.detail(DETAIL_RETRY_AFTER, wait.as_millis().to_string()),
         None => fault,
     }
@@ -88,7 +88,8 @@ fn network_error(call: &AttemptContext, status: &Status) -> Option<NetError> {
     None
 }
 
-fn pushback(status: &Status) -> Option<Duration> {
+/// Returns the delay that the service requests before a retry. `None` if it requests none.
+fn retry_delay(status: &Status) -> Option<Duration> {
     let text = status.metadata().get(PUSHBACK)?.to_str().ok()?;
     Some(Duration::from_millis(text.parse().ok()?).min(RETRY_AFTER_MAX))
 }

@@ -76,13 +76,16 @@ fn statuses_become_codes() {
         (Code::DataLoss, ToolErrorCode::ExecutionFailed, false),
     ] {
         let status = Status::new(code, "x".repeat(10_000));
-        let fault = status::of(&call(EffectClass::Pure), &status);
+        let fault = status::to_error(&call(EffectClass::Pure), &status);
         assert_eq!((fault.code, fault.retryable), (expected, retryable), "{code:?}");
         assert!(fault.message.len() < 600);
     }
     let mut busy = Status::resource_exhausted("busy");
     busy.metadata_mut().insert("grpc-retry-pushback-ms", "250".parse().unwrap());
-    assert_eq!(status::of(&call(EffectClass::Opaque), &busy).details[DETAIL_RETRY_AFTER], "250");
+    assert_eq!(
+        status::to_error(&call(EffectClass::Opaque), &busy).details[DETAIL_RETRY_AFTER],
+        "250"
+    );
 }
 
 #[test]
@@ -102,7 +105,7 @@ fn what_may_have_happened_is_told() {
             deadline: Instant::now() + Duration::from_secs(60),
             ..call(EffectClass::Provable)
         };
-        let after = status::of(&call, &Status::new(code, ""));
+        let after = status::to_error(&call, &Status::new(code, ""));
         assert_eq!(after.details.contains_key("outcome"), in_doubt, "{code:?}");
         assert!(!in_doubt || !after.retryable, "{code:?}");
     }
@@ -113,6 +116,7 @@ fn what_was_refused_when_it_was_dialled_is_not_the_services_fault() {
     let refused =
         NetPolicy::default().check_url(&Url::parse("https://127.0.0.1/").unwrap()).unwrap_err();
     assert!(matches!(refused, NetError::Refused { .. }));
-    let fault = status::of(&call(EffectClass::Opaque), &Status::from_error(Box::new(refused)));
+    let fault =
+        status::to_error(&call(EffectClass::Opaque), &Status::from_error(Box::new(refused)));
     assert_eq!(fault.code, ToolErrorCode::PermissionDenied);
 }

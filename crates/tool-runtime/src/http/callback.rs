@@ -31,7 +31,7 @@ const POLL_GROWTH: f64 = 1.5;
 /// Jitter of the poll interval, as a fraction of its length.
 const POLL_JITTER: f64 = 0.2;
 
-/// Options for waiting for late responses.
+/// Options for services that respond later, by callback or when polled.
 #[derive(Debug, Clone)]
 pub struct CallbackOptions {
     /// First poll interval. Later ones are longer.
@@ -55,7 +55,7 @@ impl Default for CallbackOptions {
     }
 }
 
-/// Tool runtime for tools of type `webhook-callback`.
+/// Tool runtime for tools of type `webhook-callback`: services that may accept a request and respond later.
 #[derive(Clone)]
 pub struct CallbackRuntime {
     client: ToolHttpClient,
@@ -92,12 +92,13 @@ impl ToolRuntime for CallbackRuntime {
     ) -> BoxFuture<'static, Result<ToolOutput, ToolContractError>> {
         let runtime = self.clone();
         let call = AttemptContext::from_invocation(&attempt);
-        async move { call.with_deadline(runtime.exchange(&call)).await }.boxed()
+        async move { call.with_deadline(runtime.execute(&call)).await }.boxed()
     }
 }
 
 impl CallbackRuntime {
-    async fn exchange(&self, call: &AttemptContext) -> Result<ToolOutput, ToolContractError> {
+    /// Sends the request envelope, and waits if the service responds later.
+    async fn execute(&self, call: &AttemptContext) -> Result<ToolOutput, ToolContractError> {
         let url = client::endpoint(&call.tool)?;
         let callbacks = self.options.callbacks.as_ref();
         let mut callback =
@@ -113,7 +114,7 @@ impl CallbackRuntime {
                 drop(response.prefix(0).await);
                 self.wait(call, poll_url(url, &call.request.request_id), &mut callback).await
             }
-            status if client::succeeded(status) => {
+            status if client::is_success(status) => {
                 let body = call.body(response).await?;
                 read_envelope(&body, call)
             }
@@ -121,7 +122,7 @@ impl CallbackRuntime {
         }
     }
 
-    /// Waits for the response, by callback or by polling.
+    /// Waits for the response, by callback or by polling. Returns an error after too many failed polls.
     async fn wait(
         &self,
         call: &AttemptContext,
@@ -130,11 +131,11 @@ impl CallbackRuntime {
     ) -> Result<ToolOutput, ToolContractError> {
         let mut polling = Polling::new(&self.options);
         // The call was accepted, so after any error its outcome is unknown.
-        let outcome_unknown = |fault| error::outcome_unknown(&call.tool, fault);
+        let outcome_unknown = |fault| error::mark_outcome_unknown(&call.tool, fault);
         // Polling is read-only, so it can always be repeated.
         let read_only = call.read_only();
         loop {
-            let pause = polling.pause();
+            let pause = polling.next_pause();
             tokio::select! {
                 biased;
                 response = callback_response(callback) => return response_output(call, response),
@@ -159,7 +160,7 @@ impl CallbackRuntime {
         }
     }
 
-    /// Polls once for the response.
+    /// Requests the response once.
     async fn poll(&self, call: &AttemptContext, url: &Url) -> PollResult {
         let request = call.request(Method::GET, url.clone(), Bytes::new()).map(|mut request| {
             let headers = &mut request.headers;
@@ -183,7 +184,7 @@ impl CallbackRuntime {
                 drop(response.prefix(0).await);
                 PollResult::Pending
             }
-            status if client::succeeded(status) => match call.body(response).await {
+            status if client::is_success(status) => match call.body(response).await {
                 Ok(body) => PollResult::Ready(read_envelope(&body, call)),
                 Err(fault) => PollResult::Failed(fault),
             },
@@ -213,7 +214,7 @@ enum PollResult {
     Failed(ToolContractError),
 }
 
-/// State of polling.
+/// Interval and failures of polling.
 struct Polling {
     next: Duration,
     interval_max: Duration,
@@ -237,14 +238,16 @@ impl Polling {
         }
     }
 
-    /// Returns the next poll interval. It grows, is randomized, and is never shorter than the server asked for.
-    fn pause(&mut self) -> Duration {
+    /// Returns the time until the next poll. It grows with each call, is randomized, and is not shorter than the
+    /// service requested.
+    fn next_pause(&mut self) -> Duration {
         let spread = 1.0 + POLL_JITTER * (2.0 * self.env.random_unit() - 1.0);
         let pause = self.next.mul_f64(spread);
         self.next = self.next.mul_f64(POLL_GROWTH).min(self.interval_max);
         pause.max(self.retry_after.take().unwrap_or_default())
     }
 
+    /// Counts a failed poll. Returns an error if there were too many in a row.
     fn record_failure(
         &mut self,
         fault: ToolContractError,
@@ -261,7 +264,7 @@ impl Polling {
     }
 }
 
-/// Waits for the callback. Without a registry this never completes.
+/// Waits for the callback. Never completes if no callback is registered.
 async fn callback_response(callback: &mut Option<Callback>) -> ToolResponse {
     if let Some(callback) = callback
         && let Some(response) = callback.response().await
@@ -271,6 +274,7 @@ async fn callback_response(callback: &mut Option<Callback>) -> ToolResponse {
     std::future::pending().await
 }
 
+/// Adds the headers with the URL and the token of the callback.
 fn add_callback_headers(
     headers: &mut HeaderMap,
     callback: &Callback,
@@ -287,6 +291,7 @@ fn add_callback_headers(
     Ok(())
 }
 
+/// Returns the URL `<endpoint>/<request id>`.
 fn poll_url(mut url: Url, request_id: &str) -> Url {
     if let Ok(mut segments) = url.path_segments_mut() {
         segments.pop_if_empty().push(request_id);

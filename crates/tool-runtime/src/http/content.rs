@@ -12,23 +12,23 @@ use crate::limits::FILE_NAME_CHARS_MAX;
 /// Headers that are hidden from models.
 const HIDDEN_HEADERS: [&str; 2] = ["set-cookie", "www-authenticate"];
 
-/// Converts a body.
-pub(crate) fn output(headers: &HeaderMap, url: &Url, body: &[u8]) -> ToolOutput {
+/// Converts the body of a response to text, an image or a file, by its content type. An empty body becomes `done`.
+pub(crate) fn to_output(headers: &HeaderMap, url: &Url, body: &[u8]) -> ToolOutput {
     let media = Media::of(headers);
     if body.is_empty() {
         return ToolOutput::text("done");
     }
-    if media.is_picture() {
+    if media.is_image() {
         return ToolOutput::image(Image::bytes(media.kind, body));
     }
     match media.text(body) {
         Some(text) => ToolOutput::text(text),
-        None => file(headers, url, media.kind, body),
+        None => file_output(headers, url, media.kind, body),
     }
 }
 
-/// Returns the headers as the result of a `HEAD` request.
-pub(crate) fn head(headers: &HeaderMap) -> ToolOutput {
+/// Returns the headers as the result of a `HEAD` request. Headers of the connection are omitted.
+pub(crate) fn headers_output(headers: &HeaderMap) -> ToolOutput {
     let mut visible = Map::new();
     for (name, value) in headers {
         if !HIDDEN_HEADERS.contains(&name.as_str()) {
@@ -39,6 +39,7 @@ pub(crate) fn head(headers: &HeaderMap) -> ToolOutput {
     ToolOutput::json(&visible)
 }
 
+/// Content type of a response.
 struct Media {
     kind: String,
     charset: Option<String>,
@@ -57,11 +58,13 @@ impl Media {
         Self { kind, charset }
     }
 
-    fn is_picture(&self) -> bool {
+    /// Returns true for images that models accept.
+    fn is_image(&self) -> bool {
         // An SVG image is text.
         self.kind.starts_with("image/") && self.kind != "image/svg+xml"
     }
 
+    /// Returns true if the type is text. A missing type counts as text.
     fn is_text(&self) -> bool {
         let kind = self.kind.as_str();
         kind.is_empty()
@@ -84,7 +87,7 @@ impl Media {
             )
     }
 
-    /// Returns the text of a body. `None` if it is not text or not validly encoded.
+    /// Decodes a body as text. `None` if it is not text or not validly encoded.
     fn text(&self, body: &[u8]) -> Option<String> {
         if !self.is_text() {
             return None;
@@ -98,9 +101,10 @@ impl Media {
     }
 }
 
-fn file(headers: &HeaderMap, url: &Url, kind: String, body: &[u8]) -> ToolOutput {
+/// Returns the body as a file, named by the header or the URL.
+fn file_output(headers: &HeaderMap, url: &Url, kind: String, body: &[u8]) -> ToolOutput {
     let media_type = if kind.is_empty() { "application/octet-stream".to_owned() } else { kind };
-    let name = disposition(headers).or_else(|| {
+    let name = file_name(headers).or_else(|| {
         let last = url.path_segments()?.next_back()?.to_owned();
         Some(last).filter(|last| !last.is_empty())
     });
@@ -112,8 +116,8 @@ fn file(headers: &HeaderMap, url: &Url, kind: String, body: &[u8]) -> ToolOutput
     }
 }
 
-/// Returns the file name from `content-disposition`, without any path.
-fn disposition(headers: &HeaderMap) -> Option<String> {
+/// Returns the file name from `content-disposition`, without any path. `None` if there is none.
+fn file_name(headers: &HeaderMap) -> Option<String> {
     let text = headers.get(header::CONTENT_DISPOSITION)?.to_str().ok()?;
     let name = text.split(';').find_map(|part| part.trim().strip_prefix("filename="))?;
     let name = name.trim().trim_matches('"');
@@ -132,7 +136,7 @@ mod tests {
         if !kind.is_empty() {
             headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
         }
-        output(&headers, &Url::parse("https://example.com/a/report.pdf?x=1").unwrap(), body)
+        to_output(&headers, &Url::parse("https://example.com/a/report.pdf?x=1").unwrap(), body)
     }
 
     fn file_of(output: &ToolOutput) -> &Document {
@@ -177,7 +181,7 @@ mod tests {
         let value = HeaderValue::from_static("attachment; filename=\"../../etc/passwd\"");
         headers.insert(header::CONTENT_DISPOSITION, value);
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/zip"));
-        let output = output(&headers, &Url::parse("https://example.com/").unwrap(), b"x");
+        let output = to_output(&headers, &Url::parse("https://example.com/").unwrap(), b"x");
         assert_eq!(file_of(&output).name.as_deref(), Some("passwd"));
     }
 
@@ -186,6 +190,6 @@ mod tests {
         let mut headers = HeaderMap::new();
         headers.insert(header::ETAG, HeaderValue::from_static("\"1\""));
         headers.insert(header::SET_COOKIE, HeaderValue::from_static("session=1"));
-        assert_eq!(head(&headers).to_text(), r#"{"etag":"\"1\""}"#);
+        assert_eq!(headers_output(&headers).to_text(), r#"{"etag":"\"1\""}"#);
     }
 }

@@ -9,7 +9,7 @@ use provost_tool::{ToolInvocation, ToolOutput, ToolRuntime};
 use crate::limits;
 use crate::transport::client::{self, AttemptContext, ToolHttpClient};
 
-/// Tool runtime for tools of type `external`.
+/// Tool runtime for tools of type `external`: services that receive a request envelope.
 #[derive(Clone)]
 pub struct ExternalRuntime {
     client: ToolHttpClient,
@@ -38,18 +38,19 @@ impl ToolRuntime for ExternalRuntime {
     ) -> BoxFuture<'static, Result<ToolOutput, ToolContractError>> {
         let client = self.client.clone();
         let call = AttemptContext::from_invocation(&attempt);
-        async move { call.with_deadline(exchange(&client, &call)).await }.boxed()
+        async move { call.with_deadline(execute(&client, &call)).await }.boxed()
     }
 }
 
-async fn exchange(
+/// Sends the request envelope and converts the response envelope.
+async fn execute(
     client: &ToolHttpClient,
     call: &AttemptContext,
 ) -> Result<ToolOutput, ToolContractError> {
     let url = client::endpoint(&call.tool)?;
     let request = call.envelope(url, ToolType::External.as_str())?;
     let response = client.send(call, request).await?;
-    if client::succeeded(response.status) {
+    if client::is_success(response.status) {
         let body = call.body(response).await?;
         return read_envelope(&body, call);
     }
@@ -58,13 +59,11 @@ async fn exchange(
     // A server that supports the contract explains errors in an envelope. For other servers, only the status is known.
     match envelope_error(&body, call) {
         Some(fault) => Err(fault),
-        None => {
-            Err(call.status_error(status, &headers, &call.excerpt.excerpt(&body, /*is_cut*/ false)))
-        }
+        None => Err(call.status_error(status, &headers, &call.excerpt.bytes(&body, false))),
     }
 }
 
-/// Parses a response envelope and checks that it belongs to this request.
+/// Parses a response envelope, and converts it to an output. Returns an error if it does not belong to this request.
 pub(crate) fn read_envelope(
     body: &[u8],
     call: &AttemptContext,
@@ -78,7 +77,7 @@ pub(crate) fn read_envelope(
     response_output(call, response)
 }
 
-/// Returns the error of a body that is an envelope for this request.
+/// Returns the error in a body that is a response envelope for this request. `None` for another body.
 fn envelope_error(body: &[u8], call: &AttemptContext) -> Option<ToolContractError> {
     let response: ToolResponse = serde_json::from_slice(body).ok()?;
     if response.request_id.trim() != call.request.request_id || response.error.is_none() {
@@ -87,7 +86,7 @@ fn envelope_error(body: &[u8], call: &AttemptContext) -> Option<ToolContractErro
     response_output(call, response).err()
 }
 
-/// Converts a response envelope into an output. The error text of the server is truncated.
+/// Converts a response envelope to an output or an error. Texts of an error are redacted and cut.
 pub(crate) fn response_output(
     call: &AttemptContext,
     response: ToolResponse,

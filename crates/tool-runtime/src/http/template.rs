@@ -19,7 +19,7 @@ const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'
 /// Variable that holds all arguments.
 const ARGUMENTS: &str = "args";
 
-/// Escaping of a template.
+/// How values are escaped in a template.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Escape {
     /// Percent-encoding for a URL or a form.
@@ -34,7 +34,8 @@ static URL: LazyLock<Environment<'static>> = LazyLock::new(|| environment(Escape
 static JSON: LazyLock<Environment<'static>> = LazyLock::new(|| environment(Escape::Json));
 static TEXT: LazyLock<Environment<'static>> = LazyLock::new(|| environment(Escape::None));
 
-/// Renders a template.
+/// Renders a template with the arguments of a call. Returns an error if an argument is missing or the result is too
+/// large.
 pub(crate) fn render(
     escape: Escape,
     field: &str,
@@ -44,7 +45,7 @@ pub(crate) fn render(
     if !is_template(template) {
         return Ok(template.to_owned());
     }
-    let context = context(arguments);
+    let context = template_context(arguments);
     let filled = environment_for(escape)
         .render_str(template, context)
         .map_err(|error| template_error(field, &error))?;
@@ -56,7 +57,7 @@ pub(crate) fn render(
     Ok(filled)
 }
 
-/// Rejects a template that can never be rendered.
+/// Returns an error if the template has invalid syntax.
 pub(crate) fn check(escape: Escape, field: &str, template: &str) -> Result<(), ToolContractError> {
     match environment_for(escape).template_from_str(template) {
         Ok(_) => Ok(()),
@@ -78,7 +79,8 @@ fn environment_for(escape: Escape) -> &'static Environment<'static> {
     }
 }
 
-fn context(arguments: &Value) -> Cell {
+/// Returns the variables of a template: each argument by its name, and all arguments.
+fn template_context(arguments: &Value) -> Cell {
     let all = Cell::from(Serde(arguments));
     let mut names: Vec<(String, Cell)> = match arguments {
         Value::Object(map) => {
@@ -90,6 +92,7 @@ fn context(arguments: &Value) -> Cell {
     Cell::from_pairs(names)
 }
 
+/// Creates the template engine for an escaping.
 fn environment(escape: Escape) -> Environment<'static> {
     let mut environment = Environment::new();
     environment.set_undefined_behavior(UndefinedBehavior::Strict);
@@ -99,35 +102,35 @@ fn environment(escape: Escape) -> Environment<'static> {
     environment
 }
 
-/// Writes one value. Values marked as safe are escaped too, because arguments are never trusted.
+/// Writes a value with escaping. Values marked as safe are escaped too, because arguments are never trusted.
 fn format(escape: Escape, out: &mut Output<'_>, value: &Cell) -> Result<(), Error> {
     if value.is_undefined() {
         // An undefined variable is an error instead of an empty text.
         return Err(Error::from(ErrorKind::UndefinedError));
     }
     let text = match escape {
-        Escape::Json => json(value)?,
-        Escape::Url => utf8_percent_encode(&plain(value)?, ENCODED).to_string(),
-        Escape::None => plain(value)?,
+        Escape::Json => to_json(value)?,
+        Escape::Url => utf8_percent_encode(&to_plain_text(value)?, ENCODED).to_string(),
+        Escape::None => to_plain_text(value)?,
     };
     out.write_str(&text).map_err(Error::from)
 }
 
-/// Returns a value as text: empty for null, JSON for nested values.
-fn plain(value: &Cell) -> Result<String, Error> {
+/// Converts a value to text: empty for null, JSON for nested values.
+fn to_plain_text(value: &Cell) -> Result<String, Error> {
     match value.kind() {
         ValueKind::None => Ok(String::new()),
-        ValueKind::Seq | ValueKind::Map | ValueKind::Iterable => json(value),
+        ValueKind::Seq | ValueKind::Map | ValueKind::Iterable => to_json(value),
         _ => Ok(value.to_string()),
     }
 }
 
-fn json(value: &Cell) -> Result<String, Error> {
+fn to_json(value: &Cell) -> Result<String, Error> {
     serde_json::to_string(value)
         .map_err(|error| Error::new(ErrorKind::BadSerialization, error.to_string()))
 }
 
-/// Template filter `without`: returns an object without some of its properties.
+/// Template filter `without`: returns an object without the named properties.
 fn omit(value: Cell, names: Rest<String>) -> Result<Cell, Error> {
     let mut remaining: Vec<(String, Cell)> = Vec::new();
     for name in value.try_iter()? {
@@ -139,7 +142,7 @@ fn omit(value: Cell, names: Rest<String>) -> Result<Cell, Error> {
     Ok(Cell::from_pairs(remaining))
 }
 
-/// Converts a template error. Its kind shows whether the arguments or the template are invalid.
+/// Converts a template error. The error code shows whether the arguments or the template are invalid.
 fn template_error(field: &str, error: &Error) -> ToolContractError {
     let text = error::truncate_for_error(&error.to_string());
     let fault = match error.kind() {

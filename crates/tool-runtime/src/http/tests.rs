@@ -42,7 +42,7 @@ fn call(tool: ToolResource) -> AttemptContext {
 }
 
 fn made(tool: ToolResource, arguments: Value) -> Result<NetRequest, ToolContractError> {
-    request(&call(tool), &arguments, "key-1")
+    build_request(&call(tool), &arguments, "key-1")
 }
 
 fn map<const N: usize>(pairs: [(&str, &str); N]) -> BTreeMap<String, String> {
@@ -207,7 +207,7 @@ fn what_only_reads_has_no_body_and_may_be_redirected() {
 fn a_secret_that_is_no_header_is_not_sent_and_not_shown() {
     let mut call = call(ToolResource::new("t", ToolType::Http, "https://example.com"));
     call.credentials.headers = vec![("x-key".to_owned(), Secret::from("s3cret\nvalue"))];
-    let fault = request(&call, &json!({}), "k").unwrap_err();
+    let fault = build_request(&call, &json!({}), "k").unwrap_err();
     assert_eq!(fault.code, ToolErrorCode::SecretResolutionFailed);
     assert!(!format!("{fault:?}").contains("s3cret"));
 }

@@ -15,7 +15,7 @@ use crate::limits::DESCRIPTION_CHARS_MAX;
 /// Argument for the body, if its properties cannot become arguments.
 const BODY: &str = "body";
 
-/// One operation of a document.
+/// One operation of a document, with its path.
 pub(crate) struct Operation<'a> {
     pub(crate) path: &'a str,
     pub(crate) method_name: &'a str,
@@ -36,19 +36,19 @@ struct ArgumentSchema {
 }
 
 impl Operation<'_> {
-    /// Returns the tool, or the reason why the operation is not supported.
-    pub(crate) fn tool(&self, context: &ImportContext<'_>) -> Result<ToolResource, String> {
+    /// Converts the operation to a tool. Returns the reason if the operation is not supported.
+    pub(crate) fn to_tool(&self, context: &ImportContext<'_>) -> Result<ToolResource, String> {
         let mut input = ArgumentSchema::default();
         let mut spec = HttpSpec { method: self.method, ..HttpSpec::default() };
-        let parameters = parameter::all(context, self)?;
-        let path = self.address(&parameters, &mut input, &mut spec)?;
+        let parameters = parameter::parameters_of(context, self)?;
+        let path = self.endpoint_template(&parameters, &mut input, &mut spec)?;
         self.body(context, &mut input, &mut spec)?;
         let base = context.base.as_str().trim_end_matches('/');
         let mut tool =
             ToolResource::new(self.name(context), ToolType::Http, format!("{base}{path}"));
         tool.description = self.description();
         tool.input_schema = input.schema();
-        tool.auth = security::of(context, self.described)?;
+        tool.auth = security::operation_auth(context, self.described)?;
         tool.allow_private = context.options.allow_private;
         (tool.operation_classes, tool.risk_level, tool.effect) = match self.method {
             HttpMethod::Get | HttpMethod::Head => {
@@ -71,6 +71,7 @@ impl Operation<'_> {
         tool.normalized().map_err(|error| error.to_string())
     }
 
+    /// Returns the name of the tool: the operation id, or method and path.
     fn name(&self, context: &ImportContext<'_>) -> String {
         let id = self.described.get("operationId").and_then(Value::as_str);
         let id = id.filter(|id| !id.trim().is_empty());
@@ -78,6 +79,7 @@ impl Operation<'_> {
         sanitize_name(&format!("{}{name}", context.options.prefix))
     }
 
+    /// Returns the summary and the description, cut to the maximum length.
     fn description(&self) -> String {
         let text = |key: &str| self.described.get(key).and_then(Value::as_str).unwrap_or_default();
         let (summary, details) = (text("summary").trim(), text("description").trim());
@@ -94,8 +96,9 @@ impl Operation<'_> {
         truncate_chars(&description, DESCRIPTION_CHARS_MAX)
     }
 
-    /// Returns the endpoint template with path and query. Header templates are added to the specification.
-    fn address(
+    /// Returns the endpoint template with path and query. Adds header templates to `spec`, and the arguments to
+    /// `input`. Returns a reason if a parameter is not supported.
+    fn endpoint_template(
         &self,
         parameters: &[Parameter],
         input: &mut ArgumentSchema,
@@ -115,15 +118,17 @@ impl Operation<'_> {
                     if !path.contains(&hole) {
                         continue;
                     }
-                    path = path.replace(&hole, &parameter.value(&argument));
+                    path = path.replace(&hole, &parameter.value_template(&argument));
                 }
                 ParameterLocation::Header => {
-                    spec.headers.insert(parameter.name.clone(), parameter.value(&argument));
+                    spec.headers
+                        .insert(parameter.name.clone(), parameter.value_template(&argument));
                 }
-                ParameterLocation::Query => match parameter.pairs(&argument) {
+                ParameterLocation::Query => match parameter.query_template(&argument) {
                     Some(several) => pairs.push_str(&several),
                     None => {
-                        spec.query.insert(parameter.name.clone(), parameter.value(&argument));
+                        spec.query
+                            .insert(parameter.name.clone(), parameter.value_template(&argument));
                     }
                 },
             }
@@ -197,7 +202,7 @@ fn media_type_essence(kind: &str) -> String {
 }
 
 impl ArgumentSchema {
-    /// Adds a parameter and returns the name of its argument.
+    /// Adds a parameter, and returns the name of its argument. A name that is already in use gets a prefix.
     fn parameter(&mut self, parameter: &Parameter) -> String {
         let mut name = parameter.name.clone();
         if self.properties.contains_key(&name) {
@@ -248,6 +253,7 @@ impl ArgumentSchema {
         }
     }
 
+    /// Adds the body as one argument, and returns its template.
     fn whole_body(&mut self, schema: Value, required: bool) -> String {
         let mut name = BODY.to_owned();
         while self.properties.contains_key(&name) {
@@ -263,6 +269,7 @@ impl ArgumentSchema {
         format!("{{% if {argument} is defined %}}{{{{ {argument} }}}}{{% endif %}}")
     }
 
+    /// Returns the JSON Schema of the arguments.
     fn schema(self) -> Value {
         let mut schema = json!({ "type": "object", "properties": self.properties });
         if let Value::Object(map) = &mut schema {

@@ -9,7 +9,7 @@ use super::operation::Operation;
 /// Headers that a document may list but callers do not set.
 const IGNORED_HEADERS: [&str; 3] = ["accept", "content-type", "authorization"];
 
-/// Location of a parameter.
+/// Part of the request that contains a parameter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ParameterLocation {
     Path,
@@ -17,7 +17,7 @@ pub(crate) enum ParameterLocation {
     Header,
 }
 
-/// One parameter.
+/// A parameter of an operation.
 #[derive(Debug)]
 pub(crate) struct Parameter {
     pub(crate) name: String,
@@ -31,7 +31,8 @@ pub(crate) struct Parameter {
 }
 
 /// Returns the parameters of an operation. They override parameters of its path with the same name and location.
-pub(crate) fn all(
+/// Returns a reason if one is not supported.
+pub(crate) fn parameters_of(
     context: &ImportContext<'_>,
     operation: &Operation<'_>,
 ) -> Result<Vec<Parameter>, String> {
@@ -39,7 +40,7 @@ pub(crate) fn all(
     for list in [operation.item.get("parameters"), operation.described.get("parameters")] {
         for described in list.and_then(Value::as_array).into_iter().flatten() {
             let described = context.resolver.follow(described)?;
-            let Some(parameter) = read(context, described)? else { continue };
+            let Some(parameter) = parse_parameter(context, described)? else { continue };
             found.retain(|old| (&old.name, old.location) != (&parameter.name, parameter.location));
             found.push(parameter);
         }
@@ -47,7 +48,8 @@ pub(crate) fn all(
     Ok(found)
 }
 
-fn read<'a>(
+/// Parses a parameter. `None` if it is ignored. Returns a reason if it is not supported.
+fn parse_parameter<'a>(
     context: &ImportContext<'a>,
     described: &'a Value,
 ) -> Result<Option<Parameter>, String> {
@@ -100,7 +102,8 @@ fn read<'a>(
 }
 
 impl Parameter {
-    fn is(&self, kind: &str) -> bool {
+    /// Returns true if values can have this type.
+    fn has_type(&self, kind: &str) -> bool {
         match self.schema.get("type") {
             Some(Value::String(text)) => text == kind,
             Some(Value::Array(kinds)) => kinds.iter().any(|one| one == kind),
@@ -109,8 +112,8 @@ impl Parameter {
     }
 
     /// Returns the template of the value. `argument` is the template expression of the argument.
-    pub(crate) fn value(&self, argument: &str) -> String {
-        if self.is("array") && !self.is_json {
+    pub(crate) fn value_template(&self, argument: &str) -> String {
+        if self.has_type("array") && !self.is_json {
             let between = match self.style.as_str() {
                 "pipeDelimited" => "|",
                 "spaceDelimited" => " ",
@@ -124,18 +127,18 @@ impl Parameter {
         }
     }
 
-    /// Returns the query template, if the parameter expands into several pairs. `None` otherwise.
-    pub(crate) fn pairs(&self, argument: &str) -> Option<String> {
+    /// Returns the query template, if the parameter expands into several pairs. `None` if it has one value.
+    pub(crate) fn query_template(&self, argument: &str) -> Option<String> {
         if self.location != ParameterLocation::Query || self.is_json {
             return None;
         }
         let name = utf8_percent_encode(&self.name, NON_ALPHANUMERIC);
-        if self.is("array") && self.style == "form" && self.explode {
+        if self.has_type("array") && self.style == "form" && self.explode {
             return Some(format!(
                 "{{% for value in {argument}|default([]) %}}{name}={{{{ value }}}}&{{% endfor %}}"
             ));
         }
-        if !self.is("object") {
+        if !self.has_type("object") {
             return None;
         }
         let key = match (self.style.as_str(), self.explode) {

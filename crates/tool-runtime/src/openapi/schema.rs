@@ -24,7 +24,8 @@ impl<'a> Resolver<'a> {
         Self { document, is_openapi30: version.starts_with("3.0") }
     }
 
-    /// Returns the target of a reference, or the value itself if it is not a reference.
+    /// Returns the target of a reference, or the value itself if it is not a reference. Returns a reason if the
+    /// reference is circular or its target is missing.
     pub(crate) fn follow(&self, value: &'a Value) -> Result<&'a Value, String> {
         let mut value = value;
         for _ in 0..REFERENCE_DEPTH_MAX {
@@ -36,6 +37,7 @@ impl<'a> Resolver<'a> {
         Err("a reference is circular".to_owned())
     }
 
+    /// Returns the value to which a reference points. Returns a reason if it is missing or in another document.
     fn target(&self, reference: &str) -> Result<&'a Value, String> {
         let reference_excerpt = || crate::transport::error::truncate_for_error(reference);
         let Some(pointer) = reference.strip_prefix('#') else {
@@ -51,18 +53,21 @@ impl<'a> Resolver<'a> {
     }
 
     /// Returns a schema with all references inlined. A recursive reference becomes a schema that accepts any value.
+    /// Returns a reason if the schema is too large.
     pub(crate) fn inline(&self, schema: &'a Value) -> Result<Value, String> {
         let walk = Walk { resolver: self, nodes: Cell::new(0) };
         walk.schema(schema, &mut Vec::new(), 0)
     }
 }
 
+/// State of inlining one schema.
 struct Walk<'r, 'a> {
     resolver: &'r Resolver<'a>,
     nodes: Cell<usize>,
 }
 
 impl<'a> Walk<'_, 'a> {
+    /// Counts a value. Returns a reason if there are too many.
     fn count(&self) -> Result<(), String> {
         self.nodes.set(self.nodes.get() + 1);
         if self.nodes.get() > SCHEMA_NODES_MAX {
@@ -71,6 +76,7 @@ impl<'a> Walk<'_, 'a> {
         Ok(())
     }
 
+    /// Inlines a schema. `path` has the references that are being inlined.
     fn schema(
         &self,
         schema: &'a Value,
@@ -103,8 +109,8 @@ impl<'a> Walk<'_, 'a> {
                 (
                     "properties" | "patternProperties" | "$defs" | "definitions",
                     Value::Object(members),
-                ) => self.members(members, path, depth)?,
-                (word, value) if DATA.contains(&word) => self.data(value)?,
+                ) => self.inline_properties(members, path, depth)?,
+                (word, value) if DATA.contains(&word) => self.copy_data(value)?,
                 (_, Value::Array(items)) => {
                     let items = items.iter().map(|item| self.schema(item, path, depth + 1));
                     Value::Array(items.collect::<Result<_, _>>()?)
@@ -120,7 +126,7 @@ impl<'a> Walk<'_, 'a> {
     }
 
     /// Inlines the properties of an object. Read-only properties are removed.
-    fn members(
+    fn inline_properties(
         &self,
         members: &'a Map<String, Value>,
         path: &mut Vec<&'a str>,
@@ -135,7 +141,8 @@ impl<'a> Walk<'_, 'a> {
         Ok(Value::Object(filled))
     }
 
-    fn data(&self, value: &Value) -> Result<Value, String> {
+    /// Copies a value that is not a schema.
+    fn copy_data(&self, value: &Value) -> Result<Value, String> {
         self.count()?;
         if let Value::Array(items) = value {
             self.nodes.set(self.nodes.get() + items.len());
@@ -145,7 +152,7 @@ impl<'a> Walk<'_, 'a> {
     }
 }
 
-/// Applies the description that accompanies a reference.
+/// Replaces the description of a schema by the one that accompanies its reference.
 fn with_description(mut filled: Value, reference: &Map<String, Value>) -> Value {
     if let (Value::Object(filled), Some(text)) = (&mut filled, reference.get("description")) {
         filled.insert("description".to_owned(), text.clone());
@@ -153,7 +160,7 @@ fn with_description(mut filled: Value, reference: &Map<String, Value>) -> Value 
     filled
 }
 
-/// Converts keywords of OpenAPI 3.0 into JSON Schema.
+/// Converts keywords of OpenAPI 3.0 to JSON Schema.
 fn convert_openapi30(filled: &mut Map<String, Value>, schema: &Map<String, Value>) {
     for (flag, bound) in [("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum")] {
         match schema.get(flag) {

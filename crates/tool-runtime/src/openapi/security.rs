@@ -5,8 +5,9 @@ use serde_json::Value;
 
 use super::ImportContext;
 
-/// Returns the authentication of an operation: the first supported alternative.
-pub(crate) fn of(
+/// Returns the first supported authentication of an operation. `None` if it requires none. Returns a reason if no
+/// alternative is supported.
+pub(crate) fn operation_auth(
     context: &ImportContext<'_>,
     operation: &Value,
 ) -> Result<Option<ToolAuth>, String> {
@@ -25,7 +26,7 @@ pub(crate) fn of(
             problems.push("combined security schemes are not supported".to_owned());
             continue;
         }
-        match one(context, name, scopes) {
+        match scheme_auth(context, name, scopes) {
             Ok(auth) => return Ok(Some(auth)),
             Err(reason) => problems.push(reason),
         }
@@ -36,7 +37,12 @@ pub(crate) fn of(
     }
 }
 
-fn one(context: &ImportContext<'_>, name: &str, scopes: &Value) -> Result<ToolAuth, String> {
+/// Converts a security scheme. Returns a reason if it is not supported.
+fn scheme_auth(
+    context: &ImportContext<'_>,
+    name: &str,
+    scopes: &Value,
+) -> Result<ToolAuth, String> {
     let name_excerpt = crate::transport::error::truncate_for_error(name);
     let scheme = context.document.get("components").and_then(|all| all.get("securitySchemes"));
     let scheme = scheme.and_then(|all| all.get(name));
@@ -53,7 +59,7 @@ fn one(context: &ImportContext<'_>, name: &str, scopes: &Value) -> Result<ToolAu
             auth.profile = AuthProfile::ApiKeyHeader;
             auth.header_name = text("name").to_owned();
         }
-        ("oauth2", _, _) => oauth(context, scheme, scopes, &mut auth)?,
+        ("oauth2", _, _) => apply_oauth(context, scheme, scopes, &mut auth)?,
         (kind, word, place) => {
             return Err(format!(
                 "security scheme `{name_excerpt}` ({}) is not supported",
@@ -64,8 +70,8 @@ fn one(context: &ImportContext<'_>, name: &str, scopes: &Value) -> Result<ToolAu
     Ok(auth)
 }
 
-/// Client credentials fetch a token automatically. For other flows, the secret contains a token.
-fn oauth(
+/// Sets the client credentials flow of a scheme. For other flows, the secret contains a token.
+fn apply_oauth(
     context: &ImportContext<'_>,
     scheme: &Value,
     scopes: &Value,

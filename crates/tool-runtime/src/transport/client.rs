@@ -28,6 +28,7 @@ pub const ATTEMPT_HEADER: &str = "x-tool-attempt";
 #[derive(Clone)]
 pub struct ToolHttpClient(Arc<ClientInner>);
 
+/// State that the clones of a client share.
 #[derive(Clone)]
 struct ClientInner {
     public: NetClient,
@@ -62,7 +63,7 @@ impl ToolHttpClient {
         self
     }
 
-    /// Rejects a tool that requests access beyond the operator's policy.
+    /// Returns an error if the tool requests access that the operator's policy does not allow.
     pub(crate) fn check_network_policy(
         &self,
         tool: &ToolResource,
@@ -90,12 +91,14 @@ impl ToolHttpClient {
         NetOptions { policy, ..options.clone() }
     }
 
+    /// Returns the HTTP client for a tool. Returns an error if the network policy forbids it.
     fn client(&self, tool: &ToolResource) -> Result<&NetClient, ToolContractError> {
         self.check_network_policy(tool)?;
         Ok(if tool.allow_private { &self.0.private } else { &self.0.public })
     }
 
-    /// Sends a request and waits for the response head.
+    /// Sends a request, and waits for the status and the headers of the response. Returns an error if the connection
+    /// fails; the status is not checked.
     pub(crate) async fn send(
         &self,
         call: &AttemptContext,
@@ -105,7 +108,7 @@ impl ToolHttpClient {
     }
 }
 
-/// Context of one attempt, shared by all of its requests.
+/// Tool, credentials and deadline of one attempt, for all of its requests.
 #[derive(Clone)]
 pub(crate) struct AttemptContext {
     pub(crate) tool: Arc<ToolResource>,
@@ -120,6 +123,7 @@ pub(crate) struct AttemptContext {
 }
 
 impl AttemptContext {
+    /// Returns the context of an attempt.
     pub(crate) fn from_invocation(attempt: &ToolInvocation) -> Self {
         Self {
             tool: Arc::clone(&attempt.tool),
@@ -132,25 +136,25 @@ impl AttemptContext {
         }
     }
 
-    /// Returns the context for read-only requests.
+    /// Returns a copy for read-only requests, whose errors never have an unknown outcome.
     pub(crate) fn read_only(&self) -> Self {
         Self { is_read_only: true, ..self.clone() }
     }
 
-    /// Runs a future until the deadline or the cancellation of the call.
+    /// Runs a future until the deadline or the cancellation of the call. Then returns an error.
     pub(crate) async fn with_deadline<T>(
         &self,
         work: impl Future<Output = Result<T, ToolContractError>>,
     ) -> Result<T, ToolContractError> {
         tokio::select! {
             biased;
-            () = self.cancel.cancelled() => Err(error::canceled()),
+            () = self.cancel.cancelled() => Err(error::cancelled()),
             result = work => result,
             () = tokio::time::sleep_until(self.deadline.into()) => Err(error::timeout()),
         }
     }
 
-    /// Creates a request with the common headers.
+    /// Creates a request with the headers of the call: credentials, request id, attempt and trace.
     pub(crate) fn request(
         &self,
         method: Method,
@@ -188,7 +192,7 @@ impl AttemptContext {
         Ok(request)
     }
 
-    /// Adds the credentials. Their header values are marked as sensitive, so that they are not printed.
+    /// Adds the credentials as headers. Debug output hides their values.
     pub(crate) fn authenticate(&self, headers: &mut HeaderMap) -> Result<(), ToolContractError> {
         for (name, value) in &self.credentials.headers {
             let parsed = HeaderName::try_from(name.as_str()).ok();
@@ -208,7 +212,7 @@ impl AttemptContext {
         Ok(())
     }
 
-    /// Converts a network error. If the request was sent, the outcome is unknown.
+    /// Converts a network error. If the request was sent, the outcome is unknown unless the context is read-only.
     pub(crate) fn transport_error(&self, error: &NetError) -> ToolContractError {
         let message = self.excerpt.text(&error.to_string());
         let failed = match error {
@@ -226,25 +230,25 @@ impl AttemptContext {
         if error.may_have_arrived() { self.outcome_unknown(failed) } else { failed }
     }
 
-    /// Marks the outcome as unknown, unless the requests are read-only.
+    /// Marks an error as having an unknown outcome, unless the context is read-only.
     pub(crate) fn outcome_unknown(&self, failed: ToolContractError) -> ToolContractError {
-        if self.is_read_only { failed } else { error::outcome_unknown(&self.tool, failed) }
+        if self.is_read_only { failed } else { error::mark_outcome_unknown(&self.tool, failed) }
     }
 
-    /// Reads the complete body of a response.
+    /// Reads the complete body of a response. Returns an error if it is too large or the connection breaks.
     pub(crate) async fn body(&self, response: NetResponse) -> Result<Bytes, ToolContractError> {
         response.bytes(ANSWER_BYTES_MAX).await.map_err(|error| self.transport_error(&error))
     }
 
-    /// Converts an error response.
+    /// Reads the beginning of an error response, and converts it to an error.
     pub(crate) async fn response_error(&self, response: NetResponse) -> ToolContractError {
         let (status, headers) = (response.status, response.headers.clone());
         // The status determines the error, so an unreadable body is ignored.
         let (body, is_cut) = response.prefix(FAILURE_BYTES_MAX).await.unwrap_or_default();
-        self.status_error(status, &headers, &self.excerpt.excerpt(&body, is_cut))
+        self.status_error(status, &headers, &self.excerpt.bytes(&body, is_cut))
     }
 
-    /// Converts an error status with a message.
+    /// Converts an error status. The outcome is unknown if the service may have executed the request.
     pub(crate) fn status_error(
         &self,
         status: StatusCode,
@@ -256,13 +260,14 @@ impl AttemptContext {
     }
 }
 
-/// Returns the endpoint of a tool as a URL with a host.
+/// Parses the endpoint of a tool. Returns an error if it is not an HTTP or HTTPS URL with a host.
 pub(crate) fn endpoint(tool: &ToolResource) -> Result<Url, ToolContractError> {
-    address(&tool.name, &tool.endpoint)
+    parse_endpoint(&tool.name, &tool.endpoint)
 }
 
-/// Parses an endpoint, or the fixed part of one.
-pub(crate) fn address(tool: &str, text: &str) -> Result<Url, ToolContractError> {
+/// Parses an endpoint or its fixed part. Returns an error if it is not an HTTP or HTTPS URL with a host, or has a
+/// password.
+pub(crate) fn parse_endpoint(tool: &str, text: &str) -> Result<Url, ToolContractError> {
     let invalid = |problem: &str| {
         error::invalid_definition(format!("the endpoint of tool `{tool}` {problem}"))
             .detail("field", "endpoint")
@@ -280,10 +285,11 @@ pub(crate) fn address(tool: &str, text: &str) -> Result<Url, ToolContractError> 
 }
 
 /// Returns true for a success status.
-pub(crate) fn succeeded(status: StatusCode) -> bool {
+pub(crate) fn is_success(status: StatusCode) -> bool {
     status.is_success()
 }
 
+/// Returns the name of the header with the contract version.
 pub(crate) fn contract_header() -> HeaderName {
     // Header names are lower case on the wire.
     HeaderName::try_from(CONTRACT_HEADER)

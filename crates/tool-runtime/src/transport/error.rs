@@ -15,14 +15,17 @@ use crate::limits::{FAILURE_CHARS_MAX, RETRY_AFTER_MAX};
 pub const DETAIL_RETRY_AFTER: &str = provost_tool::RETRY_AFTER_DETAIL;
 /// Error detail with the HTTP status.
 pub const DETAIL_STATUS: &str = "http_status";
-/// Error detail that is `unknown` if the call may have been executed in spite of the error.
+/// Error detail that is `unknown` if the call may have been executed despite the error.
 pub const DETAIL_OUTCOME: &str = "outcome";
 
 /// Value of [`DETAIL_OUTCOME`] for a call that may have been executed.
 pub(crate) const OUTCOME_UNKNOWN: &str = "unknown";
 
-/// Marks the outcome of a call as unknown. It remains retryable only if repeating it is safe.
-pub(crate) fn outcome_unknown(tool: &ToolResource, fault: ToolContractError) -> ToolContractError {
+/// Marks an error as having an unknown outcome. It remains retryable only if repeating the call is safe.
+pub(crate) fn mark_outcome_unknown(
+    tool: &ToolResource,
+    fault: ToolContractError,
+) -> ToolContractError {
     let repeatable =
         matches!(tool.effect, EffectClass::Pure | EffectClass::Idempotent | EffectClass::Keyed);
     ToolContractError { retryable: fault.retryable && repeatable, ..fault }
@@ -87,6 +90,7 @@ pub(crate) fn auth_error_code(tool: &ToolResource, is_token_refused: bool) -> To
     }
 }
 
+/// Returns true if the service states that the token is invalid.
 fn is_token_refused(headers: &HeaderMap) -> bool {
     headers
         .get_all(header::WWW_AUTHENTICATE)
@@ -96,13 +100,14 @@ fn is_token_refused(headers: &HeaderMap) -> bool {
         .any(|part| matches!(part.trim(), "error=\"invalid_token\"" | "error=invalid_token"))
 }
 
-/// Returns the time that the service asks to wait, at most [`RETRY_AFTER_MAX`].
+/// Returns the time that the service asks to wait, at most [`RETRY_AFTER_MAX`]. `None` if the response has no such
+/// header.
 pub(crate) fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     provost_net::headers::retry_after(headers, SystemTime::now())
         .map(|wait| wait.min(RETRY_AFTER_MAX))
 }
 
-/// Returns a text of a definition on one line, truncated for errors. Texts of a service may contain secrets and need an
+/// Returns a text of a definition on one line, cut for errors. Texts of a service may contain secrets and need an
 /// [`ErrorExcerpt`](crate::transport::excerpt::ErrorExcerpt).
 pub(crate) fn truncate_for_error(text: &str) -> String {
     let mut shown = String::new();
@@ -148,7 +153,7 @@ pub(crate) fn timeout() -> ToolContractError {
 }
 
 /// Creates the error of a cancelled call.
-pub(crate) fn canceled() -> ToolContractError {
+pub(crate) fn cancelled() -> ToolContractError {
     ToolContractError::new(ToolErrorCode::Canceled, "the call was stopped")
 }
 

@@ -10,7 +10,7 @@ use provost_redact::Redact;
 use crate::limits::FAILURE_BYTES_MAX;
 use crate::transport::error::truncate_for_error;
 
-/// Creates redacted excerpts of foreign text.
+/// Redacts and cuts text of services for error messages.
 #[derive(Clone, Default)]
 pub(crate) struct ErrorExcerpt(Option<Arc<dyn Redact>>);
 
@@ -20,13 +20,14 @@ impl ErrorExcerpt {
         Self(redact)
     }
 
-    /// Returns an excerpt of a complete text.
+    /// Returns the beginning of a complete text on one line, without secrets.
     pub(crate) fn text(&self, text: &str) -> String {
-        self.excerpt(text.as_bytes(), /*is_cut*/ false)
+        self.bytes(text.as_bytes(), false)
     }
 
-    /// Returns an excerpt of bytes. `is_cut` is true if the bytes are only the beginning of a longer text.
-    pub(crate) fn excerpt(&self, bytes: &[u8], is_cut: bool) -> String {
+    /// Returns the beginning of bytes as text on one line, without secrets. `is_cut` is true if the bytes are only the
+    /// beginning of a longer text.
+    pub(crate) fn bytes(&self, bytes: &[u8], is_cut: bool) -> String {
         let seen = &bytes[..bytes.len().min(FAILURE_BYTES_MAX)];
         let is_cut = is_cut || seen.len() < bytes.len();
         let clean = match &self.0 {
@@ -65,7 +66,7 @@ mod tests {
         ErrorExcerpt::new(Some(Arc::new(redactor)))
     }
 
-    /// True if four bytes of the secret in a row are there.
+    /// Returns true if four bytes of the secret in a row are there.
     fn leaks(text: &str) -> bool {
         SECRET.as_bytes().windows(4).any(|part| text.as_bytes().windows(4).any(|it| it == part))
     }
@@ -87,7 +88,7 @@ mod tests {
             let text = format!("{}{SECRET}{SECRET}", " ".repeat(before));
             assert!(!leaks(&excerpt.text(&text)), "{before}");
             let read = &text.as_bytes()[..before + 9];
-            assert!(!leaks(&excerpt.excerpt(read, true)), "{before}");
+            assert!(!leaks(&excerpt.bytes(read, true)), "{before}");
         }
     }
 
@@ -96,7 +97,7 @@ mod tests {
         let excerpt = knowing();
         assert_eq!(excerpt.text("a\n b"), "a b");
         assert_eq!(excerpt.text(&format!("it is {SECRET}, yes")), "it is [REDACTED], yes");
-        assert_eq!(ErrorExcerpt::default().excerpt(b"half of a sen", true), "half of a sen…");
+        assert_eq!(ErrorExcerpt::default().bytes(b"half of a sen", true), "half of a sen…");
         let long = excerpt.text(&"word ".repeat(FAILURE_BYTES_MAX));
         assert!(long.chars().count() == FAILURE_CHARS_MAX + 1 && long.ends_with('…'), "{long}");
     }

@@ -10,7 +10,7 @@ use provost_sandbox::{
     Bubblewrap, Container, ContainerOptions, IsolationError, IsolationProfile, LandlockBackend,
     Launcher, ResourceLimits, RootfsSource, SandboxBackend, SandboxRegistry,
 };
-use provost_tool_runtime::Sandbox;
+use provost_tool_runtime::SandboxConfig;
 use serde_json::json;
 
 use crate::mcp;
@@ -77,8 +77,8 @@ fn podman_args() -> Vec<String> {
 }
 
 /// A sandbox with these backends.
-pub(crate) fn sandbox(mode: IsolationMode, backends: SandboxRegistry) -> Sandbox {
-    Sandbox {
+pub(crate) fn sandbox(mode: IsolationMode, backends: SandboxRegistry) -> SandboxConfig {
+    SandboxConfig {
         backends,
         profile: IsolationProfile::new(mode),
         ceiling: ResourceLimits::default(),

@@ -18,8 +18,7 @@ const HEAD_BYTES: usize = TOOL_OUTPUT_BYTES_MAX * 3 / 4 - MARKER_BYTES;
 /// Bytes of the end of a long output.
 const TAIL_BYTES: usize = TOOL_OUTPUT_BYTES_MAX / 4 - MARKER_BYTES;
 
-/// Collects output in chunks. It redacts secrets, stores a long output as an artifact, and truncates the text for the
-/// model.
+/// Collects output in chunks. It removes secrets, stores a long output as an artifact, and cuts the text for the model.
 pub struct OutputCollector {
     name: String,
     store: Option<Arc<dyn ArtifactStore>>,
@@ -51,23 +50,23 @@ impl OutputCollector {
         }
     }
 
-    /// Appends bytes of the output.
+    /// Appends bytes of the output. An error of the store is kept for [`finish`](Self::finish).
     pub async fn push(&mut self, chunk: &[u8]) {
         match &mut self.redact {
-            None => self.take(chunk).await,
+            None => self.append(chunk).await,
             Some(redact) => {
                 let clean = redact.push(chunk);
-                self.take(&clean).await;
+                self.append(&clean).await;
             }
         }
     }
 
-    /// Returns the text for the model: the complete output, or its beginning and end with a note. Invalid UTF-8 is
-    /// replaced.
+    /// Returns the output for the model: the complete text, or its beginning and end with a note about the artifact or
+    /// the error of the store. Invalid UTF-8 is replaced.
     pub async fn finish(mut self) -> ToolOutput {
         if let Some(redact) = self.redact.take() {
             let rest = redact.finish();
-            self.take(&rest).await;
+            self.append(&rest).await;
         }
         if self.bytes <= TOOL_OUTPUT_BYTES_MAX as u64 {
             return ToolOutput::text(String::from_utf8_lossy(&self.head));
@@ -91,13 +90,14 @@ impl OutputCollector {
         let dropped = self.bytes - (self.head.len() + tail.len()) as u64;
         ToolOutput::text(format!(
             "{}\n[… {dropped} of {} bytes cut …]\n{note}\n{}",
-            String::from_utf8_lossy(whole_chars(&self.head)),
+            String::from_utf8_lossy(without_partial_end(&self.head)),
             self.bytes,
-            String::from_utf8_lossy(from_char(&tail)),
+            String::from_utf8_lossy(without_partial_start(&tail)),
         ))
     }
 
-    async fn take(&mut self, chunk: &[u8]) {
+    /// Appends redacted bytes to the head, the tail and the artifact.
+    async fn append(&mut self, chunk: &[u8]) {
         let was_short = self.bytes <= TOOL_OUTPUT_BYTES_MAX as u64;
         self.bytes += chunk.len() as u64;
         if self.bytes <= TOOL_OUTPUT_BYTES_MAX as u64 {
@@ -105,28 +105,30 @@ impl OutputCollector {
             return;
         }
         if was_short {
-            self.open().await;
+            self.open_artifact().await;
             let short = self.head.clone();
-            self.write(short).await;
+            self.write_artifact(short).await;
             let beyond = self.head.split_off(HEAD_BYTES.min(self.head.len()));
-            self.end_with(&beyond);
+            self.append_tail(&beyond);
         }
-        self.write(chunk.to_vec()).await;
+        self.write_artifact(chunk.to_vec()).await;
         // The first chunk may already exceed the limit.
         let missing = HEAD_BYTES.saturating_sub(self.head.len());
         let (begins, rest) = chunk.split_at(missing.min(chunk.len()));
         self.head.extend_from_slice(begins);
-        self.end_with(rest);
+        self.append_tail(rest);
     }
 
-    fn end_with(&mut self, bytes: &[u8]) {
+    /// Appends bytes to the tail, and removes its oldest bytes beyond the limit.
+    fn append_tail(&mut self, bytes: &[u8]) {
         let bytes = &bytes[bytes.len().saturating_sub(TAIL_BYTES)..];
         let surplus = (self.tail.len() + bytes.len()).saturating_sub(TAIL_BYTES);
         self.tail.drain(..surplus);
         self.tail.extend(bytes);
     }
 
-    async fn open(&mut self) {
+    /// Opens the artifact, if there is a store. Keeps an error.
+    async fn open_artifact(&mut self) {
         let Some(store) = &self.store else { return };
         match store.open(&self.name).await {
             Ok(writer) => self.writer = Some(writer),
@@ -134,7 +136,8 @@ impl OutputCollector {
         }
     }
 
-    async fn write(&mut self, chunk: Vec<u8>) {
+    /// Writes to the artifact, if it is open. Keeps an error and discards the artifact.
+    async fn write_artifact(&mut self, chunk: Vec<u8>) {
         let Some(writer) = &mut self.writer else { return };
         if let Err(error) = writer.write(chunk).await {
             self.problem = Some(error);
@@ -144,7 +147,7 @@ impl OutputCollector {
 }
 
 /// Returns the bytes without an incomplete character at the end.
-fn whole_chars(bytes: &[u8]) -> &[u8] {
+fn without_partial_end(bytes: &[u8]) -> &[u8] {
     let letter = bytes.iter().rposition(|byte| !is_continuation(*byte));
     match letter {
         // An incomplete character has at most three bytes.
@@ -156,11 +159,12 @@ fn whole_chars(bytes: &[u8]) -> &[u8] {
 }
 
 /// Returns the bytes without an incomplete character at the start.
-fn from_char(bytes: &[u8]) -> &[u8] {
+fn without_partial_start(bytes: &[u8]) -> &[u8] {
     let rest = bytes.iter().take(3).take_while(|byte| is_continuation(**byte)).count();
     &bytes[rest..]
 }
 
+/// Returns true if the byte continues a UTF-8 character.
 fn is_continuation(byte: u8) -> bool {
     byte & 0b1100_0000 == 0b1000_0000
 }

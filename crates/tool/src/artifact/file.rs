@@ -30,7 +30,7 @@ pub struct FileArtifactStore {
 }
 
 impl FileArtifactStore {
-    /// Creates a store in `dir`, which is created when needed. Agents see the directory as `display_dir`.
+    /// Creates a store in `dir`. The first artifact creates the directory. Agents see the directory as `display_dir`.
     pub fn new(dir: impl Into<PathBuf>, display_dir: impl Into<String>) -> Self {
         let display_dir = display_dir.into().trim_end_matches('/').to_owned();
         Self {
@@ -42,7 +42,7 @@ impl FileArtifactStore {
         }
     }
 
-    /// Sets the maximum size of one artifact in bytes. A longer output is truncated.
+    /// Sets the maximum size of one artifact in bytes. A longer output is cut.
     #[must_use]
     pub fn bytes_max(mut self, bytes_max: u64) -> Self {
         self.bytes_max = bytes_max;
@@ -102,6 +102,7 @@ impl ArtifactStore for FileArtifactStore {
     }
 }
 
+/// Artifact that is being written to a partial file.
 struct FileWriter {
     /// `None` while a write is in progress, and after a failed write.
     file: Option<File>,
@@ -155,10 +156,12 @@ impl ArtifactWriter for FileWriter {
     }
 }
 
+/// Creates the error of a write after a failed write.
 fn write_failed() -> io::Error {
     io::Error::other("an earlier write failed")
 }
 
+/// Creates a private file, and its directory if needed. Returns an error if the file exists.
 fn create(dir: &Path, path: &Path) -> io::Result<File> {
     let mut builder = fs::DirBuilder::new();
     builder.recursive(true);
@@ -174,6 +177,7 @@ fn create(dir: &Path, path: &Path) -> io::Result<File> {
     options.open(path)
 }
 
+/// Runs file operations on a blocking thread.
 async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> io::Result<T> + Send + 'static,
 ) -> io::Result<T> {

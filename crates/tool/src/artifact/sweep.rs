@@ -13,7 +13,7 @@ const FILES_MAX: usize = 4096;
 /// Age after which a partial file is removed. A younger one may still be written.
 const PARTIAL_AGE_MAX: Duration = Duration::from_secs(24 * 3600);
 
-/// Limits of an artifact directory.
+/// Maximum age and total size of the artifacts in a directory.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct RetentionLimits {
     pub(super) age_max: Duration,
@@ -26,7 +26,7 @@ impl Default for RetentionLimits {
     }
 }
 
-/// An artifact file.
+/// An artifact file with its size and age.
 struct StoredArtifact {
     path: PathBuf,
     bytes: u64,
@@ -62,7 +62,7 @@ pub(super) fn sweep(dir: &Path, limits: RetentionLimits) {
 }
 
 /// Returns the entry if it is an artifact: its name ends with `.txt`, or it is a partial file whose name begins with a
-/// dot and ends with two numbers. Other files are ignored.
+/// dot and ends with two numbers. `None` for other files.
 fn read_entry(entry: &DirEntry) -> Option<StoredArtifact> {
     let name = entry.file_name().into_string().ok()?;
     let is_complete = !name.starts_with('.') && name.ends_with(".txt");
@@ -78,6 +78,7 @@ fn read_entry(entry: &DirEntry) -> Option<StoredArtifact> {
     Some(StoredArtifact { path: entry.path(), bytes: metadata.len(), modified, is_complete })
 }
 
+/// Removes a file. An error is logged.
 fn remove(path: &Path) {
     if let Err(error) = fs::remove_file(path) {
         tracing::warn!(%error, "an old artifact could not be removed");

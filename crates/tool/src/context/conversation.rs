@@ -59,8 +59,9 @@ impl ConversationRef {
         self
     }
 
-    /// Reports that files of the conversation were lost. The remaining files must not be used if this fails.
-    pub async fn workspace_reset(&self, reason: impl Into<String>) -> Result<(), String> {
+    /// Reports to the run that files of the conversation were lost. Returns an error if this cannot be recorded; the
+    /// remaining files must then not be used.
+    pub async fn report_workspace_reset(&self, reason: impl Into<String>) -> Result<(), String> {
         (self.on_reset)(reason.into()).await
     }
 }

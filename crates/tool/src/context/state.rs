@@ -30,6 +30,7 @@ use serde_json::{Map, Value};
 #[derive(Debug, Clone, Default)]
 pub struct State(Arc<Inner>);
 
+/// Values and scopes that the clones of a state share.
 #[derive(Debug, Default)]
 struct Inner {
     values: Mutex<Map<String, Value>>,
@@ -48,8 +49,8 @@ pub struct StateScopes {
 }
 
 impl StateScopes {
-    /// Returns the missing requirement for values of a scope. `None` if the run has the scope.
-    fn missing(self, scope: StateScope) -> Option<&'static str> {
+    /// Returns a description of the services that a run needs for values of a scope. `None` if the run has the scope.
+    fn missing_requirement(self, scope: StateScope) -> Option<&'static str> {
         let (has, requirement) = match scope {
             StateScope::Run => (true, ""),
             StateScope::Session => (self.session, "a session and a store for shared state"),
@@ -77,8 +78,8 @@ impl State {
         serde_json::from_value(value).ok()
     }
 
-    /// Sets a value. Fails if the value has no JSON form, if the run does not have the scope, or if the value is too
-    /// large for it.
+    /// Sets a value. A null value removes a shared value. Returns an error if the value has no JSON form, the run does
+    /// not have the scope, or the value is too large for it.
     pub fn set(
         &self,
         name: impl Into<String>,
@@ -95,14 +96,14 @@ impl State {
         Ok(())
     }
 
-    /// Checks whether a value can be stored under a name. The error contains the reason.
+    /// Returns an error with the reason if a value cannot be stored under a name.
     pub fn check(&self, name: &str, value: &Value) -> Result<(), serde_json::Error> {
         let (scope, inner) = StateScope::split(name);
         if scope == StateScope::Run {
             return Ok(());
         }
         let prefix = scope.as_str();
-        if let Some(missing) = self.0.scopes.missing(scope) {
+        if let Some(missing) = self.0.scopes.missing_requirement(scope) {
             let problem =
                 format!("`{prefix}:` values need {missing}, which this run does not have");
             return Err(serde_json::Error::custom(problem));
@@ -123,12 +124,12 @@ impl State {
         Ok(())
     }
 
-    /// Removes a value and returns it.
+    /// Removes a value and returns it. `None` if there is none.
     pub fn remove(&self, name: &str) -> Option<Value> {
         self.lock().remove(name)
     }
 
-    /// Adds stored values, except for the names in `given`.
+    /// Adds stored values, except for the names in `given`. Existing values are replaced.
     pub fn fill(&self, stored: Map<String, Value>, given: &[String]) {
         let mut values = self.lock();
         for (name, value) in stored {

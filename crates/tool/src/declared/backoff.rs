@@ -5,7 +5,7 @@ use std::time::Duration;
 use provost_core::resource::{RetrySpec, ToolRetryJitter};
 use provost_core::{Backoff, Env};
 
-/// Returns the delay after an attempt, counted from 1. Jitter keeps callers from repeating at the same time.
+/// Returns the delay after an attempt, counted from 1. Jitter spreads the retries of several callers.
 pub(super) fn delay(retry: &RetrySpec, attempt: u32, env: &Env) -> Duration {
     let backoff = Backoff { first: retry.backoff.0, max: retry.max_backoff.0 };
     let longest = backoff.wait(attempt.saturating_sub(1));

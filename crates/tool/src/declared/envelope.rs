@@ -19,7 +19,7 @@ use crate::{
     ToolContextParts, ToolError, ToolOutput,
 };
 
-/// Executes request envelopes in process.
+/// Executes request envelopes with tools of this process.
 pub struct EnvelopeExecutor {
     guard: Guard,
     tools: HashMap<String, Arc<dyn Tool>>,
@@ -28,7 +28,7 @@ pub struct EnvelopeExecutor {
 }
 
 impl EnvelopeExecutor {
-    /// Creates an executor of tools behind a guard. If two tools have the same name, the last one wins.
+    /// Creates an executor of tools behind a guard. If several tools have the same name, the executor uses the last.
     pub fn new(guard: Guard, tools: impl IntoIterator<Item = Arc<dyn Tool>>, env: Env) -> Self {
         let named = |tool: Arc<dyn Tool>| (tool.spec().name().to_owned(), tool);
         let tools = tools.into_iter().map(named).collect();
@@ -42,14 +42,14 @@ impl EnvelopeExecutor {
         self
     }
 
-    /// Executes one request. Every error becomes a response envelope.
+    /// Executes one request. Every error becomes a response envelope with the error.
     pub async fn execute(&self, request: ToolRequest, cancel: CancellationToken) -> ToolResponse {
         let started = Instant::now();
         let original = request.clone();
         let (request, result) = match request.normalized() {
             Err(fault) => (original, Err(fault)),
             Ok(request) => {
-                let result = Box::pin(self.run(&request, cancel)).await;
+                let result = Box::pin(self.execute_request(&request, cancel)).await;
                 (request, result)
             }
         };
@@ -57,7 +57,9 @@ impl EnvelopeExecutor {
         ToolResponse::of(&request, result, duration_ms)
     }
 
-    async fn run(
+    /// Executes a valid request, and returns the text of the output. Returns an error if the tool is unknown or the
+    /// guard does not allow the call.
+    async fn execute_request(
         &self,
         request: &ToolRequest,
         cancel: CancellationToken,
@@ -73,7 +75,7 @@ impl EnvelopeExecutor {
             return Err(ToolContractError::new(ToolErrorCode::InvalidInput, message));
         }
         let run: RunId = self.env.id();
-        let guard = self.guard.for_run(origin(request, run)).await;
+        let guard = self.guard.for_run(request_origin(request, run)).await;
         let call = ToolCall {
             arguments: request.encoded_input(),
             ..ToolCall::new(&request.request_id, &request.tool.name, &Value::Null)
@@ -114,7 +116,7 @@ impl EnvelopeExecutor {
         };
         tokio::select! {
             biased;
-            result = guard.run(permit, ToolContext::new(parts)) => outcome(result),
+            result = guard.run(permit, ToolContext::new(parts)) => output_text(result),
             () = cancel.cancelled() => {
                 Err(ToolContractError::new(ToolErrorCode::Canceled, "the call was cancelled"))
             }
@@ -126,7 +128,8 @@ impl EnvelopeExecutor {
     }
 }
 
-fn origin(request: &ToolRequest, run: RunId) -> CallOrigin {
+/// Returns the origin of a request for policies and records.
+fn request_origin(request: &ToolRequest, run: RunId) -> CallOrigin {
     CallOrigin {
         namespace: request.namespace.trim().to_owned(),
         agent: request.agent.trim().to_owned(),
@@ -136,15 +139,15 @@ fn origin(request: &ToolRequest, run: RunId) -> CallOrigin {
     }
 }
 
-/// Returns the effect key of a request. Sending the same request again yields the same key.
+/// Returns the effect key of a request. The same request always has the same key.
 fn effect_key(request: &ToolRequest, run: RunId) -> EffectKey {
     let ToolRequest { namespace, task_id, request_id, .. } = request;
     let hash = sha256_hex(format!("{namespace}\0{task_id}\0{request_id}").as_bytes());
     format!("eff_{}", &hash[..32]).parse().unwrap_or_else(|_| EffectKey::new(run, 0, 0))
 }
 
-/// Converts the result of a call. An output that reports its own failure becomes an error.
-fn outcome(result: Result<ToolOutput, ToolError>) -> Result<String, ToolContractError> {
+/// Returns the text of an output. An output that reports a failure becomes an error.
+fn output_text(result: Result<ToolOutput, ToolError>) -> Result<String, ToolContractError> {
     match result {
         Ok(output) if output.is_error => Err(ToolContractError::final_failure(output.to_text())),
         Ok(output) => Ok(output.to_text()),

@@ -17,7 +17,7 @@ use super::{
 use crate::task::{TaskFailure, run_in_task};
 use crate::{Credentials, ToolContext, ToolInvocation, ToolOutput, ToolRuntime};
 
-/// One call of a declared tool.
+/// One call of a declared tool, with its attempts.
 pub(super) struct DeclaredToolCall {
     pub(super) resource: Arc<ToolResource>,
     pub(super) namespace: Arc<str>,
@@ -29,14 +29,14 @@ pub(super) struct DeclaredToolCall {
     pub(super) attempts: Arc<AtomicU32>,
 }
 
-/// Decision after a failed attempt.
+/// Whether and when another attempt follows a failed one.
 enum RetryDecision {
     Retry(Duration),
     Stop,
 }
 
 impl DeclaredToolCall {
-    /// Makes attempts until one succeeds or must not be repeated.
+    /// Makes attempts until one succeeds or the error must not be retried. The error has the number of attempts.
     pub(super) async fn run(mut self) -> Result<ToolOutput, ToolContractError> {
         let (mut attempt, mut invalidated) = (0, false);
         loop {
@@ -50,13 +50,15 @@ impl DeclaredToolCall {
                 Err(fault) => fault,
             };
             match self.decide_retry(&fault, attempt, &mut invalidated).await {
-                RetryDecision::Retry(pause) if self.pause(pause).await => {}
-                RetryDecision::Retry(_) => return Err(with_attempts(canceled(), attempt)),
+                RetryDecision::Retry(pause) if self.wait_before_retry(pause).await => {}
+                RetryDecision::Retry(_) => return Err(with_attempts(cancelled_error(), attempt)),
                 RetryDecision::Stop => return Err(with_attempts(fault, attempt)),
             }
         }
     }
 
+    /// Decides about another attempt by the error, the effect class and the retry policy. Rejected credentials are
+    /// invalidated once; if there were cached ones, another attempt follows.
     async fn decide_retry(
         &self,
         fault: &ToolContractError,
@@ -96,7 +98,7 @@ impl DeclaredToolCall {
     }
 
     /// Waits before the next attempt. Returns false if the run was stopped meanwhile.
-    async fn pause(&self, pause: Duration) -> bool {
+    async fn wait_before_retry(&self, pause: Duration) -> bool {
         if pause.is_zero() {
             return !self.cx.cancelled().is_cancelled();
         }
@@ -110,7 +112,7 @@ impl DeclaredToolCall {
     /// Makes one attempt in its own task, so that a blocked thread or an ignored deadline cannot delay the caller.
     async fn attempt(&self) -> Result<ToolOutput, ToolContractError> {
         if self.cx.cancelled().is_cancelled() {
-            return Err(canceled());
+            return Err(cancelled_error());
         }
         let timeout = self.resource.runtime.timeout.0;
         let deadline = Instant::now() + timeout;
@@ -137,9 +139,9 @@ impl DeclaredToolCall {
                 Err(TaskFailure::Panicked(panic)) => {
                     Err(ToolContractError::final_failure(format!("the runtime panicked: {panic}")))
                 }
-                Err(TaskFailure::Aborted) => Err(canceled()),
+                Err(TaskFailure::Aborted) => Err(cancelled_error()),
             },
-            () = self.cx.cancelled().cancelled() => Err(canceled()),
+            () = self.cx.cancelled().cancelled() => Err(cancelled_error()),
             () = tokio::time::sleep_until(deadline) => {
                 let message = format!("no answer within {} s", timeout.as_secs_f64());
                 Err(ToolContractError::new(ToolErrorCode::Timeout, message))
@@ -150,6 +152,7 @@ impl DeclaredToolCall {
         })
     }
 
+    /// Creates the attempt with the request and its deadline.
     fn invocation(&self, deadline: Instant) -> ToolInvocation {
         let cx = self.cx.clone();
         ToolInvocation {
@@ -167,7 +170,8 @@ impl DeclaredToolCall {
     }
 }
 
-/// Marks the outcome of a call as unknown that was interrupted after it was sent.
+/// Marks the error of a timeout or a cancellation as having an unknown outcome, because the request was sent. Returns
+/// other errors unchanged.
 fn mark_outcome_unknown(fault: ToolContractError) -> ToolContractError {
     match fault.code {
         ToolErrorCode::Timeout | ToolErrorCode::Canceled => {
@@ -177,16 +181,18 @@ fn mark_outcome_unknown(fault: ToolContractError) -> ToolContractError {
     }
 }
 
-/// Returns the time that the server asks to wait. Zero if it asks for none.
+/// Returns the delay that the server requests before a retry. Zero if it requests none.
 fn retry_after(fault: &ToolContractError) -> Duration {
     let millis = fault.details.get(RETRY_AFTER_DETAIL).and_then(|text| text.parse().ok());
     Duration::from_millis(millis.unwrap_or_default())
 }
 
+/// Adds the number of attempts to an error.
 fn with_attempts(fault: ToolContractError, attempts: u32) -> ToolContractError {
     fault.detail(ATTEMPTS_DETAIL, attempts.to_string())
 }
 
-fn canceled() -> ToolContractError {
+/// Creates the error of a call whose run was stopped.
+fn cancelled_error() -> ToolContractError {
     ToolContractError::new(ToolErrorCode::Canceled, "the run was stopped")
 }

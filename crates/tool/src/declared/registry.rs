@@ -10,7 +10,7 @@ use provost_core::resource::{IsolationMode, ToolResource, ToolType};
 
 use crate::ToolRuntime;
 
-/// The error of a runtime that cannot be registered.
+/// Error of registering a runtime or a default sandbox.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RegistryError {
     /// A runtime for this type and isolation is already registered.
@@ -26,7 +26,7 @@ pub enum RegistryError {
     NoIsolation(IsolationMode),
 }
 
-/// Runtimes of a process.
+/// Tool runtimes of a process, by tool type and isolation.
 #[derive(Clone, Default)]
 pub struct RuntimeRegistry {
     runtimes: BTreeMap<(ToolType, IsolationMode), Arc<dyn ToolRuntime>>,
@@ -34,7 +34,7 @@ pub struct RuntimeRegistry {
 }
 
 impl RuntimeRegistry {
-    /// Registers a runtime.
+    /// Registers a runtime. Returns an error if a runtime for this type and isolation exists.
     pub fn add(&mut self, runtime: Arc<dyn ToolRuntime>) -> Result<(), RegistryError> {
         let (kind, isolation) = (runtime.kind(), runtime.isolation());
         if isolation == IsolationMode::Sandboxed {
@@ -47,7 +47,7 @@ impl RuntimeRegistry {
         Ok(())
     }
 
-    /// Sets the isolation that `sandboxed` means, for tools that are not trusted.
+    /// Sets the isolation that `sandboxed` means. Returns an error if the value is not a concrete isolation.
     pub fn set_default_sandbox(&mut self, isolation: IsolationMode) -> Result<(), RegistryError> {
         if matches!(isolation, IsolationMode::None | IsolationMode::Sandboxed) {
             return Err(RegistryError::NoIsolation(isolation));
@@ -56,7 +56,8 @@ impl RuntimeRegistry {
         Ok(())
     }
 
-    /// Returns the runtime for a tool. It never falls back to another isolation.
+    /// Returns the runtime for the type and the isolation of a tool. Returns an error if there is none; there is no
+    /// fallback to another isolation.
     pub fn select(&self, tool: &ToolResource) -> Result<&Arc<dyn ToolRuntime>, ToolContractError> {
         let (kind, demanded) = (tool.kind, tool.isolation());
         let isolation = match (demanded, self.sandbox) {
@@ -66,7 +67,7 @@ impl RuntimeRegistry {
                     "tool `{}` requires a sandbox, but no default sandbox is configured: configure one or declare its isolation",
                     tool.name
                 );
-                return Err(unavailable(message, demanded));
+                return Err(unavailable_error(message, demanded));
             }
             (other, _) => other,
         };
@@ -83,7 +84,7 @@ impl RuntimeRegistry {
             "tool `{}` of type `{kind}` requires isolation `{isolation}`, which is not available",
             tool.name
         );
-        Err(unavailable(message, demanded).detail("type", kind.as_str()))
+        Err(unavailable_error(message, demanded).detail("type", kind.as_str()))
     }
 
     /// Returns true if tools of this type can run here.
@@ -91,8 +92,8 @@ impl RuntimeRegistry {
         self.runtimes.keys().any(|(known, _)| *known == kind)
     }
 
-    /// Returns true if a runtime has this isolation.
-    pub fn isolates(&self, isolation: IsolationMode) -> bool {
+    /// Returns true if a registered runtime has this isolation.
+    pub fn supports_isolation(&self, isolation: IsolationMode) -> bool {
         let real = match isolation {
             IsolationMode::Sandboxed => self.sandbox,
             other => Some(other),
@@ -101,7 +102,7 @@ impl RuntimeRegistry {
     }
 }
 
-fn unavailable(message: String, demanded: IsolationMode) -> ToolContractError {
+fn unavailable_error(message: String, demanded: IsolationMode) -> ToolContractError {
     ToolContractError::new(ToolErrorCode::IsolationUnavailable, message)
         .detail("isolation", demanded.as_str())
 }

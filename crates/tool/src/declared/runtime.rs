@@ -27,19 +27,19 @@ pub trait ToolRuntime: Send + Sync + 'static {
         IsolationMode::None
     }
 
-    /// Checks whether the runtime can execute a definition, without calling the tool.
+    /// Returns an error if the runtime cannot execute a definition. Does not call the tool.
     fn check(&self, _tool: &ToolResource) -> Result<(), ToolContractError> {
         Ok(())
     }
 
-    /// Makes one attempt. Dropping the future stops the attempt and cleans up.
+    /// Makes one attempt. Dropping the future stops the attempt.
     fn invoke(
         &self,
         attempt: ToolInvocation,
     ) -> BoxFuture<'static, Result<ToolOutput, ToolContractError>>;
 }
 
-/// One attempt at one call.
+/// One attempt of a call, as a runtime receives it.
 pub struct ToolInvocation {
     /// Definition of the tool.
     pub tool: Arc<ToolResource>,

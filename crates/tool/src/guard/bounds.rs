@@ -1,4 +1,4 @@
-//! Model and token limits of a run's policy, and reloading the policy.
+//! Models and token limits that the policy of a run allows, and the reload of the policy.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use super::Guard;
 use crate::guard::policy::{ActivePolicy, RunPolicy};
 
 impl Guard {
-    /// Checks whether the run may use a model. If the policy is unavailable, every model is denied.
+    /// Returns an error if the policy denies a model. If the policy is unavailable, every model is denied.
     pub fn check_model(&self, provider: &str, model: &str) -> Result<(), ModelDenied> {
         match self.policy() {
             ActivePolicy::None => Ok(()),
@@ -28,8 +28,8 @@ impl Guard {
         }
     }
 
-    /// Returns this guard with the current policy. The policy may have changed while a person decided about an
-    /// approval.
+    /// Returns this guard with the policy that the policy provider returns now. The policy may have changed while a
+    /// person decided about an approval.
     pub async fn reload(&self) -> Self {
         let provider = self.services.as_ref().and_then(|services| services.policies.as_deref());
         let (Some(provider), Some(run_policy)) = (provider, &self.run_policy) else {
@@ -39,8 +39,8 @@ impl Guard {
         Self { run_policy: Some(Arc::new(run_policy)), ..self.clone() }
     }
 
-    /// Returns this guard, with the current policy if it may have changed since it was loaded.
-    pub async fn refreshed(&self) -> Cow<'_, Self> {
+    /// Returns this guard unchanged, or with the current policy if the policy may have changed since it was loaded.
+    pub async fn refresh(&self) -> Cow<'_, Self> {
         let provider = self.services.as_ref().and_then(|services| services.policies.as_deref());
         match (provider, &self.run_policy) {
             (Some(provider), Some(run_policy))
@@ -52,7 +52,7 @@ impl Guard {
         }
     }
 
-    /// Returns the active policy. Before the policy provider was called, it is unavailable.
+    /// Returns the active policy. It is unavailable if there is a policy provider and the policy was not loaded yet.
     fn policy(&self) -> &ActivePolicy {
         let has_provider =
             self.services.as_ref().is_some_and(|services| services.policies.is_some());

@@ -6,13 +6,14 @@ use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-/// Measures the time in which at least one question of a tool is open.
+/// Clock of a call that stops while at least one question of the tool is open.
 #[derive(Debug, Default)]
 pub(crate) struct PauseClock {
     watch: Mutex<PauseState>,
     answered: Notify,
 }
 
+/// Open questions and the total time of earlier pauses.
 #[derive(Debug, Default, Clone, Copy)]
 struct PauseState {
     /// Number of open questions. A tool may ask several at once.
@@ -27,7 +28,7 @@ struct PauseState {
 pub(crate) struct PauseGuard<'a>(&'a PauseClock);
 
 impl PauseClock {
-    /// Starts a pause, or joins the current one.
+    /// Stops the clock until the returned guard is dropped. Several guards can exist at the same time.
     pub(crate) fn pause(&self) -> PauseGuard<'_> {
         let mut watch = self.lock();
         watch.open += 1;
@@ -35,7 +36,7 @@ impl PauseClock {
         PauseGuard(self)
     }
 
-    /// Completes once the tool has been active for `time`, pauses excluded.
+    /// Waits until the clock has advanced by `time`.
     pub(crate) async fn wait_active(&self, time: Duration) {
         let started = Instant::now();
         let before = self.lock().total;

@@ -15,7 +15,7 @@ use provost_core::policy::{CompiledPolicy, PolicyDecision, ToolAttributes};
 /// Maximum time for loading a policy.
 const POLICY_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Origin of tool calls: the run that makes them and its owner.
+/// Run and owner of tool calls, for policies and records.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CallOrigin {
     /// Namespace of the run.
@@ -49,7 +49,7 @@ impl Default for CallOrigin {
     }
 }
 
-/// The error of a [`PolicyProvider`] that could not return a policy.
+/// Error of a [`PolicyProvider`] that cannot return a policy.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct PolicyProviderError(pub String);
@@ -57,7 +57,7 @@ pub struct PolicyProviderError(pub String);
 /// Provides the policy of a run. The guard loads it when a run starts and when its generation changes, so a call itself
 /// performs no IO.
 pub trait PolicyProvider: Send + Sync + 'static {
-    /// Returns the compiled policy for a run. An error denies every call of the run.
+    /// Returns the compiled policy of a run. An error denies every call of the run.
     fn policy<'a>(
         &'a self,
         origin: &'a CallOrigin,
@@ -70,7 +70,7 @@ pub trait PolicyProvider: Send + Sync + 'static {
     }
 }
 
-/// Policy that applies to the calls of one run.
+/// Policy of one run: none, unavailable or loaded.
 pub(crate) enum ActivePolicy {
     /// No policy applies.
     None,
@@ -89,7 +89,8 @@ pub(crate) struct RunPolicy {
 }
 
 impl RunPolicy {
-    /// Loads the policy of a run. It is unavailable after an error, a panic, a timeout or a policy for another agent.
+    /// Loads the policy of a run. Returns an unavailable policy, after logging an error, if the provider fails, panics
+    /// or times out, or returns the policy of another agent.
     pub(crate) async fn load(provider: &dyn PolicyProvider, origin: CallOrigin) -> Self {
         // Read first, so that a change during the load triggers a reload.
         let generation = provider.generation();
@@ -116,9 +117,9 @@ impl RunPolicy {
         Self { origin, policy: ActivePolicy::Unavailable, generation }
     }
 
-    /// Returns the policy of a run without a policy provider. An existing policy applies only to the agent it was
-    /// compiled for.
-    pub(crate) fn inherited(before: Option<&Self>, origin: CallOrigin) -> Self {
+    /// Returns the policy of a run without a policy provider. The policy of `before` applies only to the agent for
+    /// which it was compiled; for another agent it is unavailable.
+    pub(crate) fn inherit(before: Option<&Self>, origin: CallOrigin) -> Self {
         let policy = match before.map(|run_policy| &run_policy.policy) {
             None | Some(ActivePolicy::None) => ActivePolicy::None,
             Some(ActivePolicy::Loaded(policy)) if applies_to(policy, &origin) => {
@@ -129,7 +130,7 @@ impl RunPolicy {
         Self { origin, policy, generation: 0 }
     }
 
-    /// Returns the run policy of an already compiled policy.
+    /// Creates the run policy of a compiled policy.
     pub(crate) fn from_policy(policy: Arc<CompiledPolicy>) -> Self {
         let subject = policy.subject();
         let origin = CallOrigin {
@@ -160,12 +161,13 @@ impl RunPolicy {
     }
 }
 
+/// Returns true if the policy was compiled for the agent of the origin.
 fn applies_to(policy: &CompiledPolicy, origin: &CallOrigin) -> bool {
     let subject = policy.subject();
     subject.namespace == origin.namespace && subject.agent == origin.agent
 }
 
-/// Returns the decision for a call whose policy is unavailable.
+/// Creates the decision for a call whose policy is unavailable: it is denied.
 pub(crate) fn policy_unavailable() -> PolicyDecision {
     PolicyDecision::Deny {
         code: ToolErrorCode::PermissionDenied,
@@ -173,8 +175,8 @@ pub(crate) fn policy_unavailable() -> PolicyDecision {
     }
 }
 
-/// Returns the error of a denied call. It carries the revision of the policy that denied it.
-pub(crate) fn denied(message: String, revision: Option<&str>) -> ToolContractError {
+/// Creates the error of a denied call, with the revision of the policy that denied it.
+pub(crate) fn denied_error(message: String, revision: Option<&str>) -> ToolContractError {
     let fault = ToolContractError::new(ToolErrorCode::PermissionDenied, message);
     match revision {
         Some(revision) => fault.detail("policy_revision", revision),

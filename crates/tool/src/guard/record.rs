@@ -17,7 +17,7 @@ use crate::{
 /// Component name in the records.
 const COMPONENT: &str = "guard";
 
-/// Data about a call that is known before it runs.
+/// Properties of a call that are known before it runs.
 pub(super) struct CallRecord {
     pub(super) tool: String,
     pub(super) effect_key: String,
@@ -29,7 +29,7 @@ pub(super) struct CallRecord {
     run_policy: Option<Arc<RunPolicy>>,
 }
 
-/// Data about a call that is known after it ran.
+/// Properties of a call that are known after it ran.
 pub(super) struct CallStats {
     pub(super) duration: Duration,
     pub(super) attempts: u32,
@@ -50,6 +50,7 @@ impl CallRecord {
         }
     }
 
+    /// Describes a call that was not permitted.
     pub(super) fn from_call(call: &ToolCall, run_policy: Option<Arc<RunPolicy>>) -> Self {
         let origin = run_policy.as_ref().map(|run_policy| &run_policy.origin);
         let run = origin.and_then(|origin| origin.run);
@@ -75,7 +76,7 @@ impl CallRecord {
 }
 
 impl GuardServices {
-    /// Writes an audit record of a decision or of a completed call.
+    /// Writes an audit record of a decision or of a completed call. Does nothing without an audit sink.
     pub(super) async fn record_audit(
         &self,
         call_record: &CallRecord,
@@ -152,6 +153,7 @@ impl GuardServices {
         }
     }
 
+    /// Writes a usage record of a completed call. Does nothing without a usage sink.
     async fn record_usage(
         &self,
         call_record: &CallRecord,

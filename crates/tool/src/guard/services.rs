@@ -22,7 +22,8 @@ use crate::{
 /// thread.
 const REDACT_INLINE_BYTES_MAX: usize = 1024 * 1024;
 
-/// Services that a guard uses for every call. A service that is `None` is skipped.
+/// Services that a guard uses for every call: policies, redaction, artifacts, audit and usage records. A service that
+/// is `None` is skipped.
 #[derive(Clone, Default)]
 pub struct GuardServices {
     /// Provides the policy of each run.
@@ -46,7 +47,7 @@ impl Guard {
     }
 
     /// Removes known secrets from a text that is not part of a tool call.
-    pub fn redacted(&self, mut text: String) -> String {
+    pub fn redact(&self, mut text: String) -> String {
         if let Some(redact) = self.redactor() {
             redact.redact_string(&mut text);
         }
@@ -85,7 +86,7 @@ impl Guard {
         }
     }
 
-    /// Executes a call and records it before and after.
+    /// Executes a call, and records it before and after. The call is denied if it cannot be recorded before.
     pub(super) async fn execute_recorded(
         &self,
         services: &GuardServices,
@@ -118,7 +119,7 @@ impl Guard {
                 if let Some(redact) = &services.redact {
                     redact_error(redact.as_ref(), &mut error);
                 }
-                Err(error.bounded())
+                Err(error.into_bounded())
             }
         };
         services.record_call(&call_record, &stats, &result).await;
@@ -127,8 +128,8 @@ impl Guard {
 }
 
 impl GuardServices {
-    /// Redacts, stores and truncates an output. Redaction comes first, so that neither the artifact nor the truncated
-    /// text contains a part of a secret.
+    /// Removes secrets from an output, stores a long output as an artifact, and cuts the text. Redaction comes first,
+    /// so that neither the artifact nor the cut text contains a part of a secret.
     async fn finalize_output(&self, mut output: ToolOutput, name: &str) -> ToolOutput {
         if let Some(redact) = &self.redact {
             if text_bytes(&output) <= REDACT_INLINE_BYTES_MAX {
@@ -157,12 +158,13 @@ impl GuardServices {
             }
             _ => None,
         };
-        let mut output = output.bounded();
+        let mut output = output.into_bounded();
         output.parts.extend(note.map(|text| ToolResultPart::Text { text }));
         output
     }
 }
 
+/// Returns the size of the text parts.
 fn text_bytes(output: &ToolOutput) -> usize {
     let length = |part: &ToolResultPart| match part {
         ToolResultPart::Text { text } => text.len(),

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::RecordSink;
 
-/// One audit record. It contains neither secrets nor the arguments of a call.
+/// Record of a decision about a tool call, or of its result. It contains neither secrets nor the arguments of the call.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct AuditRecord {
     /// Time of the event.

@@ -20,11 +20,11 @@ pub struct SinkError(pub String);
 
 /// Receives records of one type.
 pub trait RecordSink<E>: Send + Sync + 'static {
-    /// Writes a record. It is durable once the future completes.
+    /// Writes a record. After `Ok`, the record is durable, except in a [`BufferedSink`] with [`Overflow::Drop`].
     fn record(&self, event: E) -> BoxFuture<'_, Result<(), SinkError>>;
 }
 
-/// Writes a record to a sink that may hang or panic. Fails after [`RECORD_TIMEOUT`].
+/// Writes a record to a sink that may hang or panic. Returns an error after [`RECORD_TIMEOUT`] or a panic.
 ///
 /// Most sinks complete immediately, so no task is spawned. A sink that blocks its thread belongs behind a
 /// [`BufferedSink`], whose worker runs in its own task.
@@ -45,7 +45,7 @@ where
     }
 }
 
-/// Policy for a record that does not fit into the buffer.
+/// What happens to a record that does not fit into the buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Overflow {
     /// The caller waits until its record is durable. No record is lost.
@@ -57,7 +57,7 @@ pub enum Overflow {
 
 type QueuedRecord<E> = (E, Option<oneshot::Sender<Result<(), SinkError>>>);
 
-/// A bounded buffer in front of a sink.
+/// A bounded buffer in front of a sink, so that a slow sink does not delay calls.
 #[derive(Debug)]
 pub struct BufferedSink<E> {
     entries: mpsc::Sender<QueuedRecord<E>>,
@@ -65,8 +65,8 @@ pub struct BufferedSink<E> {
     lost: Arc<AtomicU64>,
 }
 
-/// Worker of a [`BufferedSink`]. It writes the buffered records in order, until all handles are dropped and the buffer
-/// is empty.
+/// Worker of a [`BufferedSink`]. It writes the buffered records in order, until the `BufferedSink` is dropped and the
+/// buffer is empty.
 pub struct BufferedSinkWorker<E> {
     entries: mpsc::Receiver<QueuedRecord<E>>,
     sink: Arc<dyn RecordSink<E>>,
@@ -87,8 +87,9 @@ impl<E: Send + 'static> BufferedSink<E> {
         (queue, BufferedSinkWorker { entries: receiver, sink, lost })
     }
 
-    /// Returns the number of lost records: the buffer was full, or the sink failed while no caller waited.
-    pub fn lost(&self) -> u64 {
+    /// Returns the number of records that were dropped because the buffer was full, or that the sink failed to write
+    /// after the caller had returned.
+    pub fn lost_count(&self) -> u64 {
         self.lost.load(Ordering::Relaxed)
     }
 }
@@ -102,19 +103,19 @@ impl<E: Send + 'static> RecordSink<E> for BufferedSink<E> {
             return std::future::ready(Ok(())).boxed();
         }
         async move {
-            let gone = || SinkError("the worker of the sink has ended".to_owned());
+            let closed_error = || SinkError("the worker of the sink has ended".to_owned());
             let (written, answer) = oneshot::channel();
             if self.entries.send((event, Some(written))).await.is_err() {
-                return Err(gone());
+                return Err(closed_error());
             }
-            answer.await.unwrap_or_else(|_| Err(gone()))
+            answer.await.unwrap_or_else(|_| Err(closed_error()))
         }
         .boxed()
     }
 }
 
 impl<E: Send + 'static> BufferedSinkWorker<E> {
-    /// Writes records until all handles are dropped and the buffer is empty.
+    /// Writes records until the [`BufferedSink`] is dropped and the buffer is empty.
     pub async fn run(mut self) {
         while let Some((event, written)) = self.entries.recv().await {
             // A record that hangs or panics must not stop the worker.
@@ -176,7 +177,7 @@ mod tests {
         assert_eq!(*sink.kept.lock().unwrap(), [1]);
         sink.tickets.add_permits(1);
         assert_eq!(queue.record(13).await.unwrap_err().to_string(), "the disk is full");
-        assert_eq!(queue.lost(), 0);
+        assert_eq!(queue.lost_count(), 0);
         worker.abort();
         assert!(worker.await.is_err());
         assert!(queue.record(2).await.is_err(), "nobody writes any more");
@@ -190,7 +191,7 @@ mod tests {
         for event in [1, 13, 3, 4] {
             queue.record(event).await.unwrap();
         }
-        assert_eq!(queue.lost(), 2);
+        assert_eq!(queue.lost_count(), 2);
         sink.tickets.add_permits(2);
         let lost = Arc::clone(&queue.lost);
         drop(queue);

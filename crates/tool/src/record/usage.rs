@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::RecordSink;
 
-/// One usage record.
+/// Record of the resources that a tool call used.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct UsageRecord {
     /// Time at which the call ended.

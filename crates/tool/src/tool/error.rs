@@ -15,7 +15,7 @@ const FAULT_DETAILS_MAX: usize = 64;
 /// Maximum size of one detail in bytes.
 const FAULT_DETAIL_BYTES_MAX: usize = 4 * 1024;
 
-/// Error of a tool call. The variant determines who handles it.
+/// Error of a tool call. The variant determines whether the model, a person or the application handles the error.
 ///
 /// Any error converts with `?` into [`ToolError::Failed`]. Therefore `ToolError` does not implement
 /// `std::error::Error`, and a [`ToolContractError`] keeps its type only through `map_err(ToolError::Fault)`.
@@ -66,7 +66,8 @@ impl ToolError {
         Self::Failed(message.to_string())
     }
 
-    /// Returns the error with its code. An error without a code becomes a retryable `execution_failed`.
+    /// Converts the error to its form with an error code. An error without a code becomes a retryable
+    /// `execution_failed`.
     pub fn to_contract_error(&self) -> ToolContractError {
         match self {
             Self::Fault(fault) => fault.clone(),
@@ -91,7 +92,7 @@ impl ToolError {
         }
     }
 
-    /// Returns the output for the model. The error code is in the metadata, for the application.
+    /// Converts the error to the output for the model. The error code is in the metadata, for the application.
     pub fn into_output(self) -> ToolOutput {
         let output = ToolOutput::error(self.to_string());
         match self {
@@ -102,8 +103,8 @@ impl ToolError {
         }
     }
 
-    /// Truncates texts that are too long for a model.
-    pub(crate) fn bounded(mut self) -> Self {
+    /// Cuts texts that are too long for a model.
+    pub(crate) fn into_bounded(mut self) -> Self {
         match &mut self {
             Self::Retry(text) | Self::Failed(text) | Self::Rejected(text) => {
                 cut_text(text, TOOL_OUTPUT_BYTES_MAX);
@@ -135,7 +136,8 @@ impl ToolError {
     }
 }
 
-/// Rejects a question that is too large to show. Truncating it would let a person approve something they have not seen.
+/// Returns an error if a question is too large to show. A cut question would let a person approve something they have
+/// not seen.
 pub(crate) fn check_question(hint: &str, payload: Option<&Value>) -> Result<(), ToolError> {
     let payload_size = payload.map_or(0, json_size);
     for (what, size, size_max) in [

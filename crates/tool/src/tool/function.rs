@@ -28,7 +28,7 @@ impl FnTool {
         Self { spec, body: Arc::new(body) }
     }
 
-    /// Changes the specification of the tool.
+    /// Replaces the specification of the tool by the result of `change`.
     #[must_use]
     pub fn with_spec(mut self, change: impl FnOnce(ToolSpec) -> ToolSpec) -> Self {
         self.spec = change(self.spec);

@@ -66,7 +66,7 @@ impl ToolOutput {
         self
     }
 
-    /// Sets the metadata for the application. A value without a JSON form is ignored.
+    /// Sets the metadata for the application. Null and a value without a JSON form change nothing.
     #[must_use]
     pub fn with_metadata(mut self, metadata: impl Serialize) -> Self {
         match serde_json::to_value(metadata) {
@@ -93,14 +93,14 @@ impl ToolOutput {
         }
     }
 
-    /// Truncates parts that are too large for a model, and leaves a note in their place.
-    pub(crate) fn bounded(mut self) -> Self {
+    /// Cuts texts and drops binary parts that are too large for a model, and leaves a note in their place.
+    pub(crate) fn into_bounded(mut self) -> Self {
         let mut text_left = TOOL_OUTPUT_BYTES_MAX;
         let mut binary_left = TOOL_BINARY_BYTES_MAX;
         let mut dropped = 0usize;
         self.parts.retain_mut(|part| {
             cut_labels(part);
-            if let Some(note) = replace_binary(part, &mut binary_left) {
+            if let Some(note) = oversize_note(part, &mut binary_left) {
                 *part = ToolResultPart::Text { text: note };
             }
             let ToolResultPart::Text { text } = part else {
@@ -128,8 +128,9 @@ impl ToolOutput {
     }
 }
 
-/// Returns the note that replaces a binary part for which too few bytes are left. `None` if the part fits.
-fn replace_binary(part: &ToolResultPart, bytes_left: &mut usize) -> Option<String> {
+/// Takes the size of a binary part from `bytes_left`. Returns the note that replaces the part if too few bytes are
+/// left, `None` if the part fits.
+fn oversize_note(part: &ToolResultPart, bytes_left: &mut usize) -> Option<String> {
     let source = match part {
         ToolResultPart::Text { .. } => return None,
         ToolResultPart::Image(image) => Ok(&image.source),
@@ -159,11 +160,12 @@ fn replace_binary(part: &ToolResultPart, bytes_left: &mut usize) -> Option<Strin
     }
 }
 
+/// Returns the note for omitted data.
 fn omitted_note(what: &str, size: usize, size_max: usize) -> String {
     format!("[{what} of {size} bytes omitted: the maximum is {size_max}]")
 }
 
-/// Truncates the labels of an image or a file.
+/// Cuts the labels of an image or a file.
 fn cut_labels(part: &mut ToolResultPart) {
     let (source, label) = match part {
         ToolResultPart::Image(Image { source, detail }) => (source, detail),
@@ -200,7 +202,7 @@ pub(crate) fn json_size(value: &Value) -> usize {
     }
 }
 
-/// Removes the middle of a text. The start identifies the text, and the end shows its result.
+/// Removes the middle of a text that is too long. The start identifies the text, and the end shows its result.
 pub(crate) fn cut_text(text: &mut String, bytes_max: usize) {
     if text.len() <= bytes_max {
         return;

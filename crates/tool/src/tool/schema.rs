@@ -24,7 +24,7 @@ pub fn schema_of<T: JsonSchema>() -> Value {
     schema
 }
 
-/// The error of an invalid schema, or of a value that does not match its schema.
+/// Error of an invalid schema, or of a value that does not match its schema.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct SchemaError(pub String);
@@ -41,6 +41,7 @@ impl CompiledSchema {
         Self { schema, compiled: OnceLock::new() }
     }
 
+    /// Returns the compiled schema. The first call compiles it. Returns an error if the schema is invalid.
     pub(crate) fn compile(&self) -> Result<&jsonschema::Validator, SchemaError> {
         let compiled = self.compiled.get_or_init(|| {
             jsonschema::options()
@@ -51,6 +52,7 @@ impl CompiledSchema {
         compiled.as_ref().map_err(Clone::clone)
     }
 
+    /// Returns an error that describes the first mismatches between a value and the schema.
     pub(crate) fn check(&self, value: &Value) -> Result<(), SchemaError> {
         let validator = self.compile()?;
         if validator.is_valid(value) {

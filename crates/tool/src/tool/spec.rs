@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use crate::DependencyType;
 use crate::tool::schema::{CompiledSchema, SchemaError, schema_of};
 
-/// Condition under which a call needs approval.
+/// Whether a call needs approval.
 #[derive(Clone, Default)]
 pub enum RequiresApproval {
     /// No call needs approval.
@@ -55,7 +55,7 @@ impl fmt::Debug for EffectFn {
     }
 }
 
-/// The error of an invalid tool specification.
+/// Error of an invalid name or schema.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ToolSpecError {
     /// Some model vendor would reject the name.
@@ -74,7 +74,7 @@ pub enum ToolSpecError {
     },
 }
 
-/// Attributes of a tool that policies read.
+/// Attributes of a tool on which policies decide.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PolicyAttributes {
     /// Type of a declared tool. `None` for a function of the program.
@@ -115,7 +115,7 @@ pub struct ToolSpec {
 }
 
 impl ToolSpec {
-    /// Creates a specification with a given schema, which is validated.
+    /// Creates a specification with a given schema. Returns an error if the name or the schema is invalid.
     pub fn new(
         name: impl Into<String>,
         description: impl Into<String>,
@@ -129,7 +129,8 @@ impl ToolSpec {
         Ok(spec)
     }
 
-    /// Creates a specification whose schema is derived from a Rust type.
+    /// Creates a specification whose schema is derived from a Rust type. Returns an error if the name is invalid or the
+    /// type is not an object.
     pub fn typed<A: JsonSchema>(
         name: impl Into<String>,
         description: impl Into<String>,
@@ -145,6 +146,8 @@ impl ToolSpec {
         Self::unchecked(name.into(), description.into(), schema)
     }
 
+    /// Creates a specification without compiling the schema. Returns an error if the name is invalid or the schema is
+    /// not an object.
     fn unchecked(
         name: String,
         description: String,
@@ -201,7 +204,8 @@ impl ToolSpec {
         self
     }
 
-    /// Sets the effect class by arguments. [`ToolSpec::effect`] remains the class that policies read.
+    /// Sets a function that returns the effect class for the arguments of a call. [`ToolSpec::effect`] remains the
+    /// class on which policies decide.
     #[must_use]
     pub fn effect_by_arguments(
         mut self,
@@ -230,14 +234,14 @@ impl ToolSpec {
         self
     }
 
-    /// Sets the number of calls with invalid arguments that are accepted per run.
+    /// Sets the number of calls with invalid arguments that are accepted per run. After more, the run fails.
     #[must_use]
     pub fn retries(mut self, retries: u32) -> Self {
         self.retries = retries;
         self
     }
 
-    /// Makes every call of the tool run alone.
+    /// Makes every call of the tool run alone: other calls of the turn wait.
     #[must_use]
     pub fn exclusive(mut self) -> Self {
         self.exclusive = true;
@@ -251,7 +255,7 @@ impl ToolSpec {
         self
     }
 
-    /// Returns the same tool under another name.
+    /// Returns the specification of the same tool under another name. Returns an error if the name is invalid.
     pub fn renamed(&self, name: impl Into<String>) -> Result<Self, ToolSpecError> {
         let fresh = Self::unchecked(
             name.into(),
@@ -263,7 +267,8 @@ impl ToolSpec {
         Ok(Self { def: fresh.def, original, ..self.clone() })
     }
 
-    /// Returns the view of the tool that policies decide on.
+    /// Returns the attributes on which policies decide. Without declared operations, a pure tool reads and any other
+    /// tool writes.
     pub fn tool_attributes(&self) -> ToolAttributes<'_> {
         let by_effect: &[OperationClass] = match self.effect {
             EffectClass::Pure => &[OperationClass::Read],
@@ -291,12 +296,13 @@ impl ToolSpec {
         &self.def
     }
 
-    /// Validates arguments against the schema. The error is for the model.
+    /// Validates arguments against the schema. The error message is for the model.
     pub fn check(&self, arguments: &Value) -> Result<(), SchemaError> {
         self.check.check(arguments)
     }
 }
 
+/// Returns the schema of an object without properties.
 fn empty_schema() -> Value {
     json!({ "type": "object", "properties": {} })
 }

@@ -9,7 +9,7 @@ use super::respec::ToolWithSpec;
 use super::{RunContext, Toolset, ToolsetFuture};
 use crate::{RequiresApproval, Tool, ToolSpec};
 
-/// A toolset whose every tool needs approval. The wrapped tools are not changed.
+/// The tools of another toolset. Every call needs approval.
 pub struct ApprovalRequiredToolset {
     inner: Arc<dyn Toolset>,
 }
@@ -41,7 +41,7 @@ impl Toolset for ApprovalRequiredToolset {
 
 type ApprovalPredicate = dyn Fn(&RunContext, &ToolSpec, &Value) -> bool + Send + Sync;
 
-/// A toolset whose tools need approval for the calls that a predicate selects.
+/// The tools of another toolset. The calls that a predicate selects need approval.
 ///
 /// Tools that already require approval keep this requirement. A predicate that panics requires approval.
 pub struct ConditionalApprovalToolset {
@@ -58,6 +58,7 @@ impl ConditionalApprovalToolset {
         Self { inner: Arc::new(inner), predicate: Arc::new(predicate) }
     }
 
+    /// Wraps a tool so that the predicate can require approval. Returns a tool that always needs approval unchanged.
     fn wrap(&self, cx: &RunContext, inner: Arc<dyn Tool>) -> Arc<dyn Tool> {
         let own = match &inner.spec().approval {
             RequiresApproval::Always => return inner,

@@ -6,7 +6,7 @@ use futures::FutureExt;
 
 use super::{RunContext, Toolset, ToolsetFuture};
 
-/// Several toolsets as one, in order. If one of them fails, the combined toolset fails.
+/// The tools of several toolsets, in order. If one toolset cannot be listed, the combined toolset fails.
 pub struct CombinedToolset {
     name: String,
     sets: Vec<Arc<dyn Toolset>>,

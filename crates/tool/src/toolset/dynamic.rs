@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use provost_core::recovery::EffectKey;
 use serde_json::Value;
 
-use super::filter::unavailable;
+use super::filter::unavailable_error;
 use super::{RunContext, TOOLS_MAX, Toolset, ToolsetError, ToolsetFuture};
 use crate::{Permit, ProbeOutcome, Tool, ToolContext, ToolError, ToolFuture, ToolSpec};
 
@@ -31,7 +31,8 @@ impl MutableToolset {
         Self { name: name.into(), tools: Tools::default() }
     }
 
-    /// Adds a tool. Fails with [`ToolsetError::Duplicate`] if a tool of this name exists.
+    /// Adds a tool. Returns [`ToolsetError::Duplicate`] if a tool of this name exists, and [`ToolsetError::Full`] if
+    /// there are too many tools.
     pub fn add(&self, tool: impl Tool) -> Result<(), ToolsetError> {
         self.add_shared(Arc::new(tool))
     }
@@ -79,7 +80,7 @@ impl Toolset for MutableToolset {
     }
 }
 
-/// A tool that runs only while its toolset contains it.
+/// A tool that can be called only while its toolset contains it.
 struct RemovableTool {
     inner: Arc<dyn Tool>,
     tools: Tools,
@@ -95,7 +96,7 @@ impl Tool for RemovableTool {
         if listed {
             return self.inner.call(permit, cx);
         }
-        std::future::ready(Err(unavailable(self.inner.spec()))).boxed()
+        std::future::ready(Err(unavailable_error(self.inner.spec()))).boxed()
     }
 
     fn probe(&self, key: EffectKey, arguments: Value) -> BoxFuture<'static, ProbeOutcome> {

@@ -4,7 +4,7 @@ use provost_core::ErrorKind;
 
 use crate::ToolSpecError;
 
-/// The error of a toolset that cannot be created or listed.
+/// Error of creating, changing or listing a toolset.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ToolsetError {
     /// A tool would have an invalid name.

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::ToolSpec;
 
-/// Adapters that derive one toolset from another. Each adapter sees the tools of the previous one.
+/// Adapters that derive one toolset from another. Each adapter applies to the tools of the adapter before it.
 ///
 /// ```
 /// use provost_tool::{StaticToolset, ToolError, ToolsetExt, tool_fn};
@@ -34,12 +34,12 @@ pub trait ToolsetExt: Toolset + Sized {
         FilteredToolset::new(self.name().to_owned(), self, predicate)
     }
 
-    /// Adds a prefix to each name.
+    /// Adds a prefix to the name of each tool. Returns an error if no valid tool name can begin with the prefix.
     fn prefix(self, prefix: impl Into<String>) -> Result<PrefixedToolset, ToolsetError> {
         PrefixedToolset::new(prefix, self)
     }
 
-    /// Renames some tools.
+    /// Renames some tools. Returns an error if a new name is invalid or used twice.
     fn rename<K: Into<String>, V: Into<String>>(
         self,
         names: impl IntoIterator<Item = (K, V)>,
@@ -66,7 +66,7 @@ pub trait ToolsetExt: Toolset + Sized {
         CombinedToolset::new(sets[0].name().to_owned(), sets)
     }
 
-    /// Offers a search tool instead of all tools.
+    /// Offers a search tool instead of all tools. A tool is offered after a search has found it.
     fn searchable(self) -> SearchToolset {
         SearchToolset::new(self)
     }

@@ -15,7 +15,7 @@ type Predicate = dyn Fn(&RunContext, &ToolSpec) -> bool + Send + Sync;
 /// The tools of another toolset that a predicate accepts.
 ///
 /// The predicate is evaluated each turn for the offer, and again before each call, because the state of the run may
-/// have changed. A call of a tool that is hidden by then fails.
+/// have changed. A call of a tool that the predicate no longer accepts returns an error.
 pub struct FilteredToolset {
     name: String,
     inner: Arc<dyn Toolset>,
@@ -52,7 +52,7 @@ impl Toolset for FilteredToolset {
     }
 }
 
-/// A tool that runs only while the predicate accepts it.
+/// A tool that can be called only while the predicate accepts it.
 struct FilteredTool {
     inner: Arc<dyn Tool>,
     predicate: Arc<Predicate>,
@@ -69,17 +69,17 @@ impl Tool for FilteredTool {
         if (self.predicate)(&self.cx, self.inner.spec()) {
             return self.inner.call(permit, cx);
         }
-        let error = unavailable(self.inner.spec());
+        let error = unavailable_error(self.inner.spec());
         std::future::ready(Err(error)).boxed()
     }
 
-    /// Probing has no effect, so the predicate does not apply.
+    /// Probes the inner tool. Probing has no effect, so the predicate does not apply.
     fn probe(&self, key: EffectKey, arguments: Value) -> BoxFuture<'static, ProbeOutcome> {
         self.inner.probe(key, arguments)
     }
 }
 
-/// Returns the error for a tool that was offered and is no longer available.
-pub(super) fn unavailable(spec: &ToolSpec) -> ToolError {
+/// Creates the error of a call to a tool that was offered and is no longer available.
+pub(super) fn unavailable_error(spec: &ToolSpec) -> ToolError {
     ToolError::Failed(format!("tool `{}` is no longer available; it did not run", spec.name()))
 }

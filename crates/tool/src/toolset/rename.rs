@@ -10,7 +10,7 @@ use super::respec::ToolWithSpec;
 use super::{RunContext, Toolset, ToolsetError, ToolsetFuture};
 use crate::{Tool, ToolSpec};
 
-/// A toolset with a prefix before the name of each tool, so that two toolsets can use the same names.
+/// The tools of another toolset with a prefix before each name, so that two toolsets can use the same names.
 pub struct PrefixedToolset {
     inner: Arc<dyn Toolset>,
     prefix: String,
@@ -18,8 +18,9 @@ pub struct PrefixedToolset {
 }
 
 impl PrefixedToolset {
-    /// Adds `prefix` before each name, without a separator. Fails if no valid tool name can begin with the prefix. If a
-    /// prefixed name is too long, listing the toolset fails, because a truncated name could belong to another tool.
+    /// Adds `prefix` before each name, without a separator. Returns an error if no valid tool name can begin with the
+    /// prefix. If a prefixed name is too long, listing the toolset fails, because a cut name could belong to another
+    /// tool.
     pub fn new(prefix: impl Into<String>, inner: impl Toolset) -> Result<Self, ToolsetError> {
         let prefix = prefix.into();
         check_name(inner.name(), &format!("{prefix}x"))?;
@@ -42,7 +43,7 @@ impl Toolset for PrefixedToolset {
     }
 }
 
-/// A toolset that renames some tools of another one.
+/// The tools of another toolset, some with other names.
 pub struct RenamedToolset {
     inner: Arc<dyn Toolset>,
     names: BTreeMap<String, String>,
@@ -50,8 +51,8 @@ pub struct RenamedToolset {
 }
 
 impl RenamedToolset {
-    /// Renames tools, from the first name of each pair to the second. Fails if a new name is invalid or used twice. If
-    /// a tool is missing, or if another tool has the new name, listing the toolset fails.
+    /// Renames tools, from the first name of each pair to the second. Returns an error if a new name is invalid or used
+    /// twice. If a tool is missing, or if another tool has the new name, listing the toolset fails.
     pub fn new<K: Into<String>, V: Into<String>>(
         inner: impl Toolset,
         names: impl IntoIterator<Item = (K, V)>,
@@ -69,6 +70,7 @@ impl RenamedToolset {
         Ok(Self { inner: Arc::new(inner), names: map, cache: RenameCache::default() })
     }
 
+    /// Returns an error if a tool to rename is missing, or if another tool has the new name.
     fn check(&self, tools: &[Arc<dyn Tool>]) -> Result<(), ToolsetError> {
         let has = |name: &str| tools.iter().any(|tool| tool.spec().name() == name);
         for (from, to) in &self.names {
@@ -104,6 +106,7 @@ impl Toolset for RenamedToolset {
 #[derive(Default)]
 struct RenameCache(Mutex<Vec<RenamedPair>>);
 
+/// A tool and its renamed form.
 #[derive(Clone)]
 struct RenamedPair {
     from: Arc<dyn Tool>,
@@ -111,6 +114,7 @@ struct RenamedPair {
 }
 
 impl RenameCache {
+    /// Renames the tools for which `new_name` returns a name. Reuses the renamed tools of the previous call.
     fn rename(
         &self,
         set: &str,
@@ -127,7 +131,7 @@ impl RenameCache {
             let to = match new_name(from.spec().name()) {
                 None => Arc::clone(&from),
                 Some(name) => {
-                    let spec = renamed(set, from.spec(), name)?;
+                    let spec = rename_spec(set, from.spec(), name)?;
                     ToolWithSpec::wrap(Arc::clone(&from), spec)
                 }
             };
@@ -139,10 +143,12 @@ impl RenameCache {
     }
 }
 
-fn renamed(set: &str, spec: &ToolSpec, name: String) -> Result<ToolSpec, ToolsetError> {
+/// Returns the specification under another name.
+fn rename_spec(set: &str, spec: &ToolSpec, name: String) -> Result<ToolSpec, ToolsetError> {
     spec.renamed(name).map_err(|error| ToolsetError::Name { set: set.to_owned(), error })
 }
 
+/// Returns an error if the name is not a valid tool name.
 fn check_name(set: &str, name: &str) -> Result<(), ToolsetError> {
     match ToolSpec::typed::<()>(name, "") {
         Ok(_) => Ok(()),

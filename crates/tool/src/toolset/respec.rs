@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::{Permit, ProbeOutcome, Tool, ToolContext, ToolFuture, ToolSpec};
 
-/// A tool with another specification, for example another name. Its behaviour is unchanged.
+/// A tool with another specification, for example another name. Calls go to the inner tool.
 pub(super) struct ToolWithSpec {
     spec: ToolSpec,
     inner: Arc<dyn Tool>,

@@ -62,7 +62,7 @@ struct SharedIndex {
 }
 
 impl SearchToolset {
-    /// Creates a searchable toolset.
+    /// Creates a toolset that offers a search over the inner tools. At most 50 found tools are offered by default.
     pub fn new(inner: impl Toolset) -> Self {
         Self {
             inner: Arc::new(inner),
@@ -98,11 +98,13 @@ impl SearchToolset {
         self
     }
 
+    /// Returns the specification of the search tool.
     fn spec(&self) -> Result<ToolSpec, ToolSpecError> {
         let spec = ToolSpec::typed::<Search>(&self.search_name, SEARCH_DESCRIPTION)?;
         Ok(spec.effect(EffectClass::Pure))
     }
 
+    /// Returns an error if there are too many tools, or one has the name of the search tool.
     fn check(&self, tools: &[Arc<dyn Tool>]) -> Result<(), ToolsetError> {
         let set = || self.name().to_owned();
         if tools.len() > TOOLS_MAX {
@@ -115,14 +117,14 @@ impl SearchToolset {
     }
 
     /// Creates the search tool over the tools of this turn.
-    fn search(&self, tools: &[Arc<dyn Tool>]) -> Result<Arc<dyn Tool>, ToolSpecError> {
+    fn create_search_tool(&self, tools: &[Arc<dyn Tool>]) -> Result<Arc<dyn Tool>, ToolSpecError> {
         let scope = Arc::new(SearchScope {
             defs: tools.iter().map(|tool| Arc::clone(tool.spec().def())).collect(),
             note: note_name(&self.search_name),
             max_offered: self.max_offered,
             shared: Arc::clone(&self.shared),
         });
-        let body = move |permit, cx| call(Arc::clone(&scope), permit, cx);
+        let body = move |permit, cx| run_search(Arc::clone(&scope), permit, cx);
         Ok(Arc::new(FnTool::new(self.spec()?, body)))
     }
 }
@@ -136,9 +138,9 @@ impl Toolset for SearchToolset {
         async move {
             let tools = self.inner.tools(cx).await?;
             self.check(&tools)?;
-            let mut offered = vec![self.search(&tools)?];
+            let mut offered = vec![self.create_search_tool(&tools)?];
             let mut names = self.always_offered.clone();
-            names.extend(found(&cx.state, &note_name(&self.search_name)));
+            names.extend(found_tools(&cx.state, &note_name(&self.search_name)));
             for (place, name) in names.iter().enumerate() {
                 if !names[..place].contains(name) {
                     offered.extend(tools.iter().filter(|tool| tool.spec().name() == name).cloned());
@@ -181,7 +183,8 @@ struct SearchScope {
     shared: Arc<SharedIndex>,
 }
 
-fn call(scope: Arc<SearchScope>, permit: Permit, cx: ToolContext) -> ToolFuture {
+/// Executes a search call.
+fn run_search(scope: Arc<SearchScope>, permit: Permit, cx: ToolContext) -> ToolFuture {
     async move {
         let Search { query, limit } = permit.parse()?;
         if query.len() > QUERY_BYTES_MAX {
@@ -199,6 +202,7 @@ fn call(scope: Arc<SearchScope>, permit: Permit, cx: ToolContext) -> ToolFuture 
 }
 
 impl SearchScope {
+    /// Returns the best matches as output, and marks them as found in the state of the run.
     fn search(&self, state: &State, query: &str, limit: usize) -> Result<ToolOutput, ToolError> {
         let index = self.index();
         let best: Vec<_> =
@@ -209,11 +213,11 @@ impl SearchScope {
             0 => format!("no match among {} tools; try other words", self.defs.len()),
             _ => "you can call these tools from your next response on".to_owned(),
         };
-        let tools = best.into_iter().map(|def| finding(def)).collect();
+        let tools = best.into_iter().map(|def| describe_tool(def)).collect();
         Ok(ToolOutput::json(&SearchResults { tools, note }))
     }
 
-    /// Returns the index of this turn's tools. It is reused if the tools have not changed.
+    /// Returns the index of this turn's tools. The previous index is reused if the tools have not changed.
     fn index(&self) -> Arc<Index> {
         let mut last = self.shared.index.lock();
         match &*last {
@@ -222,9 +226,10 @@ impl SearchScope {
         }
     }
 
+    /// Adds names to the found tools in the state of the run. Removes the oldest found tools beyond the limit.
     fn note_found(&self, state: &State, names: &[&str]) -> Result<(), ToolError> {
         let _guard = self.shared.update.lock();
-        let mut all = found(state, &self.note);
+        let mut all = found_tools(state, &self.note);
         for name in names {
             // Tools that were found earlier keep their position, so that the offered list changes only at its end.
             if !all.iter().any(|known| known == name) {
@@ -245,7 +250,8 @@ impl SearchScope {
     }
 }
 
-fn finding(def: &ToolDefinition) -> FoundTool {
+/// Returns the name and the cut description of a tool.
+fn describe_tool(def: &ToolDefinition) -> FoundTool {
     let short = first_bytes(&def.description, DESCRIPTION_BYTES_MAX);
     let mark = if short.len() < def.description.len() { "…" } else { "" };
     let description = format!("{short}{mark}");
@@ -257,6 +263,7 @@ fn note_name(search_name: &str) -> String {
     format!("{search_name}.found")
 }
 
-fn found(state: &State, note: &str) -> Vec<String> {
+/// Returns the names of the found tools in the state of the run.
+fn found_tools(state: &State, note: &str) -> Vec<String> {
     state.get(note).unwrap_or_default()
 }

@@ -276,8 +276,10 @@ fn a_runtime_is_found_by_type_and_isolation_and_there_is_no_second_best() {
     assert!(runtimes.add(runtime(ToolType::Http, Sandboxed)).is_err());
     assert!(runtimes.add(runtime(ToolType::Http, Open)).is_err());
     assert!(runtimes.supports(ToolType::Http) && runtimes.supports(ToolType::Cli));
-    assert!(runtimes.isolates(IsolationMode::Container) && !runtimes.supports(ToolType::Grpc));
-    assert!(!runtimes.isolates(Wasm) && !runtimes.isolates(Sandboxed));
+    assert!(
+        runtimes.supports_isolation(IsolationMode::Container) && !runtimes.supports(ToolType::Grpc)
+    );
+    assert!(!runtimes.supports_isolation(Wasm) && !runtimes.supports_isolation(Sandboxed));
 }
 
 #[tokio::test]

@@ -11,14 +11,14 @@ use crate::limits::{EXCERPT_CHARS_MAX, STDERR_BYTES_MAX};
 pub(crate) struct ErrorExcerpt(pub(crate) Option<Arc<dyn Redact>>);
 
 impl ErrorExcerpt {
-    /// Returns an excerpt of a text on one line.
-    pub(crate) fn text(&self, text: &str) -> String {
+    /// Returns the beginning of a text on one line, without secrets.
+    pub(crate) fn of_text(&self, text: &str) -> String {
         let start = &text.as_bytes()[..text.len().min(STDERR_BYTES_MAX)];
-        self.bytes(start, /*is_cut*/ start.len() < text.len())
+        self.of_bytes(start, start.len() < text.len())
     }
 
-    /// Returns an excerpt of output bytes. `is_cut` states that more bytes followed.
-    pub(crate) fn bytes(&self, bytes: &[u8], is_cut: bool) -> String {
+    /// Returns the beginning of output bytes on one line, without secrets. `is_cut` is true if more bytes followed.
+    pub(crate) fn of_bytes(&self, bytes: &[u8], is_cut: bool) -> String {
         let clean = match &self.0 {
             None => bytes.to_vec(),
             Some(redact) => {

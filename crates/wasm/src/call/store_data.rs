@@ -42,7 +42,7 @@ pub(crate) enum StdStream {
     Stderr,
 }
 
-/// Reason why the host stops a module.
+/// Why the host stops a module.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum HaltReason {
     #[error("exited with code {0}")]
@@ -79,13 +79,14 @@ impl StoreData {
         }
     }
 
-    /// Returns up to `bytes_max` bytes of the input. Empty at its end.
+    /// Removes up to `bytes_max` bytes from the input and returns them. Empty at its end.
     pub(crate) fn read(&mut self, bytes_max: usize) -> Bytes {
         let size = self.input.len().min(bytes_max);
         self.input.split_to(size)
     }
 
-    /// Appends output. Fails if the output limit is exceeded.
+    /// Appends output. Standard error is cut silently. Returns an error that stops the module if the output limit is
+    /// exceeded.
     pub(crate) fn write(&mut self, stream: StdStream, bytes: &[u8]) -> Result<(), HaltReason> {
         self.written = self.written.saturating_add(bytes.len());
         if self.written > limits::OUTPUT_BYTES_MAX {
@@ -107,7 +108,7 @@ impl StoreData {
     }
 }
 
-/// Limits memory and tables. Releases the memory budget when it is dropped.
+/// Limits the memory and tables of a call. Dropping it releases its memory in the budget.
 pub(crate) struct StoreLimiter {
     budget: Arc<MemoryBudget>,
     bytes: u64,

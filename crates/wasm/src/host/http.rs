@@ -18,6 +18,7 @@ use tokio_util::task::AbortOnDropHandle;
 use super::HostState;
 use crate::limits::REQUEST_BYTES_MAX;
 
+/// HTTP request of a module, as JSON.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct HttpCallRequest {
@@ -32,6 +33,7 @@ struct HttpCallRequest {
     body_base64: Option<String>,
 }
 
+/// HTTP response to a module, as JSON.
 #[derive(Debug, Default, Serialize)]
 struct HttpCallResponse {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -46,6 +48,7 @@ struct HttpCallResponse {
     error: Option<HttpCallError>,
 }
 
+/// Error response to a module.
 #[derive(Debug, Serialize)]
 struct HttpCallError {
     code: &'static str,
@@ -66,7 +69,8 @@ impl HttpCallError {
     }
 }
 
-/// Sends one request. The module always receives a response, unless it exceeds a limit.
+/// Sends one request. The module receives every error as a response. Returns an error, which stops the module, only if
+/// the module exceeds a limit.
 pub(crate) async fn send(host: &mut HostState, request: &[u8]) -> wasmtime::Result<Vec<u8>> {
     host.count_request()?;
     let response = match exchange(host, request).await {
@@ -77,10 +81,11 @@ pub(crate) async fn send(host: &mut HostState, request: &[u8]) -> wasmtime::Resu
     Ok(serde_json::to_vec(&response).unwrap_or_default())
 }
 
+/// Checks a request against the allow list, logs the decision, adds the credentials and sends the request.
 async fn exchange(host: &mut HostState, request: &[u8]) -> Result<HttpCallResponse, HttpCallError> {
     let call: HttpCallRequest = serde_json::from_slice(request)
         .map_err(|error| HttpCallError::invalid(format!("the request is invalid: {error}")))?;
-    let request = request_of(host, call)?;
+    let request = to_net_request(host, call)?;
     let log = HttpCallLog::of(&request);
     let is_allowed = |rule: &provost_sandbox::EgressRule| rule.matches(&log.host, log.port);
     if !host.rules.iter().any(is_allowed) {
@@ -101,7 +106,7 @@ async fn exchange(host: &mut HostState, request: &[u8]) -> Result<HttpCallRespon
     match result {
         Ok((status, headers, body)) => {
             log.report(host, EgressDecision::Allowed, "");
-            response_of(host, status, &headers, &body)
+            to_call_response(host, status, &headers, &body)
         }
         Err(error) => {
             let is_refused = matches!(error, provost_net::NetError::Refused { .. });
@@ -118,7 +123,7 @@ async fn exchange(host: &mut HostState, request: &[u8]) -> Result<HttpCallRespon
     }
 }
 
-/// A request in the egress log.
+/// Fields of a request for the egress log.
 struct HttpCallLog {
     method: String,
     host: String,
@@ -126,12 +131,14 @@ struct HttpCallLog {
 }
 
 impl HttpCallLog {
+    /// Returns the fields of a request.
     fn of(request: &NetRequest) -> Self {
         let host = request.url.host_str().unwrap_or_default().trim_end_matches('.').to_owned();
         let port = request.url.port_or_known_default().unwrap_or_default();
         Self { method: request.method.to_string(), host, port }
     }
 
+    /// Reports a decision to the egress log.
     fn report(&self, host: &HostState, decision: EgressDecision, reason: &str) {
         (host.egress)(EgressEvent {
             tool: host.tool.name.clone(),
@@ -145,7 +152,8 @@ impl HttpCallLog {
     }
 }
 
-fn request_of(host: &HostState, call: HttpCallRequest) -> Result<NetRequest, HttpCallError> {
+/// Converts a request of a module. Returns an error if its URL, method or a header is invalid.
+fn to_net_request(host: &HostState, call: HttpCallRequest) -> Result<NetRequest, HttpCallError> {
     let url =
         Url::parse(&call.url).map_err(|error| HttpCallError::invalid(format!("`url`: {error}")))?;
     let method = call.method.as_deref().unwrap_or("GET").to_uppercase();
@@ -182,7 +190,8 @@ fn request_of(host: &HostState, call: HttpCallRequest) -> Result<NetRequest, Htt
     Ok(NetRequest { headers, body, ..NetRequest::new(method, url, host.deadline) })
 }
 
-fn response_of(
+/// Converts a response for a module. Returns an error if the response contains a credential.
+fn to_call_response(
     host: &HostState,
     status: u16,
     headers: &HeaderMap,

@@ -12,7 +12,7 @@ use crate::limits::KEYS_MAX;
 
 pub use file::FileKeyValueStore;
 
-/// Scope of values. A tool cannot access the values of another tool.
+/// Namespace and tool that own values. A tool cannot access the values of another tool.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct KeyValueScope {
     /// Namespace of the run.
@@ -21,7 +21,7 @@ pub struct KeyValueScope {
     pub tool: String,
 }
 
-/// A value cannot be read or stored.
+/// Error of reading or storing a value.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum KeyValueError {
     /// The key is empty, too long or not UTF-8.
@@ -47,7 +47,7 @@ pub trait KeyValueStore: Send + Sync + 'static {
         key: &'a str,
     ) -> BoxFuture<'a, Result<Option<Vec<u8>>, KeyValueError>>;
 
-    /// Stores a value.
+    /// Stores a value, replacing an existing one. Returns [`KeyValueError::Full`] if the scope has too many keys.
     fn set<'a>(
         &'a self,
         scope: &'a KeyValueScope,
@@ -68,7 +68,8 @@ pub trait KeyValueStore: Send + Sync + 'static {
 pub struct InMemoryKeyValueStore(Mutex<BTreeMap<KeyValueScope, BTreeMap<String, Vec<u8>>>>);
 
 impl InMemoryKeyValueStore {
-    fn with<T>(
+    /// Runs a function with the values of a scope.
+    fn with_scope<T>(
         &self,
         scope: &KeyValueScope,
         work: impl FnOnce(&mut BTreeMap<String, Vec<u8>>) -> T,
@@ -84,7 +85,7 @@ impl KeyValueStore for InMemoryKeyValueStore {
         scope: &'a KeyValueScope,
         key: &'a str,
     ) -> BoxFuture<'a, Result<Option<Vec<u8>>, KeyValueError>> {
-        let value = self.with(scope, |values| values.get(key).cloned());
+        let value = self.with_scope(scope, |values| values.get(key).cloned());
         std::future::ready(Ok(value)).boxed()
     }
 
@@ -94,7 +95,7 @@ impl KeyValueStore for InMemoryKeyValueStore {
         key: &'a str,
         value: Vec<u8>,
     ) -> BoxFuture<'a, Result<(), KeyValueError>> {
-        let result = self.with(scope, |values| {
+        let result = self.with_scope(scope, |values| {
             if values.len() >= KEYS_MAX && !values.contains_key(key) {
                 return Err(KeyValueError::Full);
             }
@@ -109,7 +110,7 @@ impl KeyValueStore for InMemoryKeyValueStore {
         scope: &'a KeyValueScope,
         key: &'a str,
     ) -> BoxFuture<'a, Result<(), KeyValueError>> {
-        self.with(scope, |values| values.remove(key));
+        self.with_scope(scope, |values| values.remove(key));
         std::future::ready(Ok(())).boxed()
     }
 }

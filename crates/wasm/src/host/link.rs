@@ -21,7 +21,7 @@ const TOO_LARGE: i32 = -3;
 const FULL: i32 = -4;
 const UNAVAILABLE: i32 = -5;
 
-/// True if a module with these grants may import the function.
+/// Returns true if a module with these grants may import the function.
 pub(crate) fn is_known_import(grants: HostGrants, name: &str) -> bool {
     match name {
         "log" => grants.log,
@@ -31,7 +31,7 @@ pub(crate) fn is_known_import(grants: HostGrants, name: &str) -> bool {
     }
 }
 
-/// Adds the granted functions.
+/// Adds the granted functions to the linker.
 pub(crate) fn link(linker: &mut Linker<StoreData>, grants: HostGrants) -> wasmtime::Result<()> {
     if grants.log {
         linker.func_wrap(
@@ -45,25 +45,26 @@ pub(crate) fn link(linker: &mut Linker<StoreData>, grants: HostGrants) -> wasmti
         )?;
     }
     if grants.kv {
-        keys(linker)?;
+        link_key_value(linker)?;
     }
     if grants.http {
-        requests(linker)?;
+        link_http(linker)?;
     }
     Ok(())
 }
 
-fn keys(linker: &mut Linker<StoreData>) -> wasmtime::Result<()> {
+/// Adds the functions for values.
+fn link_key_value(linker: &mut Linker<StoreData>) -> wasmtime::Result<()> {
     linker.func_wrap_async(
         NAME,
         "kv_get",
         |mut caller: Caller<'_, StoreData>, (key, key_size, at, size): (i32, i32, i32, i32)| {
             Box::new(async move {
-                let Some(key) = text(&mut caller, key, key_size)? else { return Ok(BAD_KEY) };
+                let Some(key) = read_key(&mut caller, key, key_size)? else { return Ok(BAD_KEY) };
                 match caller.data().host.get(&key).await {
                     Ok(None) => Ok(NOTHING),
                     Ok(Some(value)) => write_result(&mut caller, &value, at, size),
-                    Err(error) => Ok(code(&error)),
+                    Err(error) => Ok(error_code(&error)),
                 }
             })
         },
@@ -73,13 +74,13 @@ fn keys(linker: &mut Linker<StoreData>) -> wasmtime::Result<()> {
         "kv_set",
         |mut caller: Caller<'_, StoreData>, (key, key_size, at, size): (i32, i32, i32, i32)| {
             Box::new(async move {
-                let Some(key) = text(&mut caller, key, key_size)? else { return Ok(BAD_KEY) };
+                let Some(key) = read_key(&mut caller, key, key_size)? else { return Ok(BAD_KEY) };
                 if size.cast_unsigned() > limits::VALUE_BYTES_MAX {
                     return Ok(TOO_LARGE);
                 }
                 let value = Memory::of(&mut caller)?.0.slice(at, size)?.to_vec();
                 let result = caller.data_mut().host.set(&key, value).await;
-                wasmtime::Result::Ok(result.map_or_else(|error| code(&error), |()| 0))
+                wasmtime::Result::Ok(result.map_or_else(|error| error_code(&error), |()| 0))
             })
         },
     )?;
@@ -88,16 +89,17 @@ fn keys(linker: &mut Linker<StoreData>) -> wasmtime::Result<()> {
         "kv_delete",
         |mut caller: Caller<'_, StoreData>, (key, key_size): (i32, i32)| {
             Box::new(async move {
-                let Some(key) = text(&mut caller, key, key_size)? else { return Ok(BAD_KEY) };
+                let Some(key) = read_key(&mut caller, key, key_size)? else { return Ok(BAD_KEY) };
                 let result = caller.data_mut().host.delete(&key).await;
-                wasmtime::Result::Ok(result.map_or_else(|error| code(&error), |()| 0))
+                wasmtime::Result::Ok(result.map_or_else(|error| error_code(&error), |()| 0))
             })
         },
     )?;
     Ok(())
 }
 
-fn requests(linker: &mut Linker<StoreData>) -> wasmtime::Result<()> {
+/// Adds the functions for HTTP requests.
+fn link_http(linker: &mut Linker<StoreData>) -> wasmtime::Result<()> {
     linker.func_wrap_async(
         NAME,
         "http_send",
@@ -127,7 +129,8 @@ fn requests(linker: &mut Linker<StoreData>) -> wasmtime::Result<()> {
     Ok(())
 }
 
-/// Writes bytes to the buffer of the module if they fit. Returns their number.
+/// Writes bytes to the buffer of the module if they fit, and nothing otherwise. Returns their number in both cases, so
+/// that the module can retry with a larger buffer.
 fn write_result(
     caller: &mut Caller<'_, StoreData>,
     bytes: &[u8],
@@ -140,7 +143,8 @@ fn write_result(
     Ok(i32::try_from(bytes.len()).unwrap_or(i32::MAX))
 }
 
-fn text(
+/// Reads a key from the memory of the module. `None` if it is too long or not UTF-8.
+fn read_key(
     caller: &mut Caller<'_, StoreData>,
     at: i32,
     size: i32,
@@ -152,7 +156,8 @@ fn text(
     Ok(String::from_utf8(bytes).ok())
 }
 
-fn code(error: &KeyValueError) -> i32 {
+/// Returns the number that a function returns for an error.
+fn error_code(error: &KeyValueError) -> i32 {
     match error {
         KeyValueError::Key => BAD_KEY,
         KeyValueError::TooLarge => TOO_LARGE,

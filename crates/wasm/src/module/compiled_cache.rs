@@ -26,14 +26,16 @@ use crate::private_dir;
 /// SHA-256 hash of a module.
 pub(crate) type Sha256 = [u8; 32];
 
+/// Size of the signing key.
 const KEY_BYTES: usize = 32;
+/// Size of a signature.
 const TAG_BYTES: usize = 32;
 /// Maximum number of files. The oldest files are removed.
 const FILES_MAX: usize = 512;
 /// Maximum size of all files, in bytes.
 const BYTES_MAX: u64 = 2 << 30;
 
-/// A compiled module.
+/// A compiled core module or component.
 #[derive(Clone)]
 pub(crate) enum CompiledModule {
     Core(wasmtime::Module),
@@ -57,7 +59,8 @@ struct CacheKey<'a> {
     engine: &'a Sha256,
 }
 
-/// Compiled modules, and modules by their hash.
+/// Directory of compiled modules, and of modules by their hash. Compiled code is signed, because executing forged code
+/// would bypass the sandbox.
 pub(crate) struct CompiledCache {
     compiled: PathBuf,
     modules: PathBuf,
@@ -66,13 +69,13 @@ pub(crate) struct CompiledCache {
 }
 
 impl CompiledCache {
-    /// Opens a directory. Creates it if it does not exist, and fails if other users can access it.
+    /// Opens a directory. Creates it if it does not exist. Returns an error if other users can access it.
     pub(crate) fn open(dir: &Path, env: Env) -> Result<Self, WasmError> {
         let (compiled, modules) = (dir.join("compiled"), dir.join("modules"));
         for dir in [dir, &compiled, &modules] {
-            private_dir::dir(dir)?;
+            private_dir::create_dir(dir)?;
         }
-        let key = key(&dir.join("key"), &env).map_err(|error| WasmError::Cache {
+        let key = read_or_create_key(&dir.join("key"), &env).map_err(|error| WasmError::Cache {
             path: dir.display().to_string(),
             reason: format!("its key is unusable: {error}"),
         })?;
@@ -80,7 +83,8 @@ impl CompiledCache {
         Ok(Self { compiled, modules, key, env })
     }
 
-    /// Returns a compiled module that this installation compiled for the engine. `None` if there is none.
+    /// Returns a module that this installation compiled for the engine. `None` if there is none. A file with an invalid
+    /// signature is logged and deleted.
     pub(crate) fn find(
         &self,
         engine: &Engine,
@@ -107,7 +111,8 @@ impl CompiledCache {
         compiled
     }
 
-    /// Stores a compiled module. A failure is logged: it only costs time later.
+    /// Signs and stores a compiled module, then deletes the oldest files beyond the limits. An error is logged: it only
+    /// costs time later.
     pub(crate) fn store(&self, module: &Sha256, compiled: &CompiledModule) {
         let code = match compiled {
             CompiledModule::Core(module) => module.serialize(),
@@ -123,8 +128,9 @@ impl CompiledCache {
         self.evict();
     }
 
-    /// Returns the module with a hash, if it is stored and its content matches the hash.
-    pub(crate) fn module(&self, hash: &Sha256) -> Option<Vec<u8>> {
+    /// Returns the module with a hash. `None` if it is not stored or, after a warning, if its content does not match
+    /// the hash.
+    pub(crate) fn find_module(&self, hash: &Sha256) -> Option<Vec<u8>> {
         let path = self.modules.join(hex(hash)).with_extension("wasm");
         let bytes = private_dir::read(&path, MODULE_BYTES_MAX).ok()?;
         let is_match = sha256(&bytes) == *hash;
@@ -134,7 +140,7 @@ impl CompiledCache {
         is_match.then_some(bytes)
     }
 
-    /// Stores a module under its hash.
+    /// Stores a module under its hash, and returns the hash.
     pub(crate) fn store_module(&self, bytes: &[u8]) -> io::Result<Sha256> {
         let hash = sha256(bytes);
         let path = self.modules.join(hex(&hash)).with_extension("wasm");
@@ -144,10 +150,12 @@ impl CompiledCache {
         Ok(hash)
     }
 
+    /// Returns the path of a compiled module.
     fn path(&self, cache_key: CacheKey<'_>) -> PathBuf {
         self.compiled.join(format!("{}-{}", hex(cache_key.module), &hex(cache_key.engine)[..16]))
     }
 
+    /// Returns the signature of compiled code.
     fn tag(&self, cache_key: CacheKey<'_>, code: &[u8]) -> hmac::Tag {
         let mut context = hmac::Context::with_key(&self.key);
         for part in [cache_key.module, cache_key.engine, code] {
@@ -156,7 +164,7 @@ impl CompiledCache {
         context.sign()
     }
 
-    /// Returns the code of a file if its tag is valid.
+    /// Returns the code of a file. `None` if its signature is invalid.
     fn verified_code<'a>(&self, cache_key: CacheKey<'_>, bytes: &'a [u8]) -> Option<&'a [u8]> {
         let (tag, code) = bytes.split_at_checked(TAG_BYTES)?;
         // Compares the tags in constant time.
@@ -168,7 +176,7 @@ impl CompiledCache {
         (difference == 0).then_some(code)
     }
 
-    /// Removes the oldest files beyond the limits.
+    /// Deletes the oldest files beyond the limits.
     fn evict(&self) {
         let Ok(entries) = fs::read_dir(&self.compiled) else { return };
         let entries_by_age = entries.flatten().filter_map(|entry| {
@@ -207,8 +215,8 @@ fn deserialize(engine: &Engine, code: &[u8], is_component: bool) -> Option<Compi
     module.ok()
 }
 
-/// Reads the key of a directory, or generates it.
-fn key(path: &Path, env: &Env) -> io::Result<Vec<u8>> {
+/// Reads the signing key of a directory, or generates and stores it.
+fn read_or_create_key(path: &Path, env: &Env) -> io::Result<Vec<u8>> {
     match private_dir::read(path, KEY_BYTES as u64) {
         Ok(key) if key.len() == KEY_BYTES => return Ok(key),
         // A truncated key would be weak. Its files are compiled again.
@@ -252,6 +260,7 @@ pub(crate) fn sha256(bytes: &[u8]) -> Sha256 {
     array(digest::digest(&digest::SHA256, bytes).as_ref())
 }
 
+/// Converts a hash to an array.
 fn array(bytes: &[u8]) -> Sha256 {
     let mut array = [0; 32];
     array.copy_from_slice(bytes);
@@ -263,7 +272,7 @@ pub(crate) fn hex(hash: &Sha256) -> String {
     HEXLOWER.encode(hash)
 }
 
-/// Parses a hash from hexadecimal digits.
+/// Parses a hash from hexadecimal digits. `None` if the text is not a hash.
 pub(crate) fn parse_hex(text: &str) -> Option<Sha256> {
     HEXLOWER_PERMISSIVE.decode(text.trim().as_bytes()).ok()?.try_into().ok()
 }

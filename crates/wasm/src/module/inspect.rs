@@ -9,7 +9,7 @@ use crate::host::{self, HostGrants};
 use crate::wasi::component;
 use crate::wasi::preview1;
 
-/// Result of an inspection.
+/// Properties of a module: whether it is a component, and its exports.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct ModuleInfo {
     pub(crate) is_component: bool,
@@ -20,7 +20,8 @@ pub(crate) struct ModuleInfo {
 /// Maximum number of imports.
 const IMPORTS_MAX: usize = 2_000;
 
-/// Inspects a module. Returns an error message if the module may not run.
+/// Inspects a module without compiling it. Returns an error message if the module is malformed, exceeds a limit or
+/// imports a function that is not granted.
 pub(crate) fn inspect(bytes: &[u8], grants: HostGrants) -> Result<ModuleInfo, String> {
     if !bytes.starts_with(b"\0asm") {
         return Err("the file is not a WASM module: it does not begin with `\\0asm`".to_owned());
@@ -82,6 +83,7 @@ pub(crate) fn inspect(bytes: &[u8], grants: HostGrants) -> Result<ModuleInfo, St
     Ok(info)
 }
 
+/// Returns an error message if the import at this position exceeds the limit.
 fn check_import_count(number: usize) -> Result<(), String> {
     match number >= IMPORTS_MAX {
         true => Err(format!("the module has more than {IMPORTS_MAX} imports")),
@@ -89,6 +91,7 @@ fn check_import_count(number: usize) -> Result<(), String> {
     }
 }
 
+/// Returns an error message if an import is not a function or is not granted.
 fn check_import(module: &str, name: &str, kind: TypeRef, grants: HostGrants) -> Result<(), String> {
     let full = format!("{module}.{name}");
     if !matches!(kind, TypeRef::Func(_)) {

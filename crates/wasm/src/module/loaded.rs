@@ -27,7 +27,7 @@ const ENTRIES: [&str; 2] = ["_start", "run"];
 /// Initialization function of a module that is not a program.
 pub(crate) const INITIALIZE: &str = "_initialize";
 
-/// A linked module.
+/// A compiled module whose imports are linked, ready to be instantiated.
 pub(crate) enum LoadedModule {
     /// A core module, its entry function, and whether it exports an initialization function.
     Core { pre: wasmtime::InstancePre<StoreData>, entry: String, has_initializer: bool },
@@ -53,7 +53,7 @@ impl LoadedModule {
     }
 }
 
-/// Key of a loaded module.
+/// Fields of a manifest that determine a loaded module.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct ModuleKey {
     module: String,
@@ -62,7 +62,7 @@ struct ModuleKey {
     grants: HostGrants,
 }
 
-/// Loaded modules.
+/// Loaded modules in memory, and compiled modules in memory and in the cache directory.
 pub(crate) struct ModuleCache {
     wasm_engine: Arc<WasmEngine>,
     cache: Option<Arc<CompiledCache>>,
@@ -79,7 +79,8 @@ impl ModuleCache {
         self.cache.as_deref()
     }
 
-    /// Returns the loaded module of a tool. The first caller loads it, and concurrent callers wait for that.
+    /// Returns the loaded module of a tool. The first caller loads it, concurrent callers wait. Evicts another module
+    /// if the cache is full.
     pub(crate) async fn load_for(
         self: &Arc<Self>,
         spec: &WasmSpec,
@@ -100,7 +101,7 @@ impl ModuleCache {
             Arc::clone(ready.entry(key.clone()).or_default())
         };
         let loaded = cell.get_or_try_init(|| async {
-            let bytes = ModuleRef::of(spec, dir)?.bytes(net, self.cache()).await?;
+            let bytes = ModuleRef::of(spec, dir)?.load(net, self.cache()).await?;
             let slots = Arc::clone(&self.wasm_engine.compile_slots).acquire_owned().await;
             let modules = Arc::clone(self);
             let loading = tokio::task::spawn_blocking(move || {
@@ -113,11 +114,11 @@ impl ModuleCache {
         loaded.await.map(Arc::clone)
     }
 
-    /// Compiles and links a module. Slow only if the module is not in the cache.
+    /// Inspects, compiles and links a module. The compilation is slow unless the module is in the cache.
     fn load(&self, bytes: &[u8], key: &ModuleKey) -> Result<Arc<LoadedModule>, ToolContractError> {
         let found = inspect::inspect(bytes, key.grants).map_err(|why| invalid_module(&why))?;
-        let entry = entry(&found, &key.entrypoint)?;
-        let compiled = self.compiled(bytes, found.is_component)?;
+        let entry = find_entry(&found, &key.entrypoint)?;
+        let compiled = self.compile(bytes, found.is_component)?;
         let link_error = |error: wasmtime::Error| {
             invalid_module(&format!("the module cannot be linked: {error:#}"))
         };
@@ -133,7 +134,7 @@ impl ModuleCache {
                 LoadedModule::Core { pre, entry, has_initializer }
             }
             CompiledModule::Component(component) => {
-                let linker = component::linker(&component, key.grants);
+                let linker = component::create_linker(&component, key.grants);
                 let pre =
                     linker.map_err(link_error)?.instantiate_pre(&component).map_err(link_error)?;
                 LoadedModule::Component { pre, entry: component::Entry::of(&entry) }
@@ -142,8 +143,8 @@ impl ModuleCache {
         Ok(Arc::new(ready))
     }
 
-    /// Returns the compiled module from memory or from the cache, or compiles it.
-    pub(crate) fn compiled(
+    /// Returns the compiled module from memory, from the cache directory, or by compiling and storing it.
+    pub(crate) fn compile(
         &self,
         bytes: &[u8],
         is_component: bool,
@@ -184,20 +185,22 @@ impl ModuleCache {
     }
 }
 
-/// Returns the name of the entry function.
-pub(crate) fn entry(found: &ModuleInfo, name: &str) -> Result<String, ToolContractError> {
+/// Returns the name of the entry function: the requested one, or a well-known one if `name` is empty. Returns an error
+/// if the module does not export it.
+pub(crate) fn find_entry(found: &ModuleInfo, name: &str) -> Result<String, ToolContractError> {
     if found.is_component {
-        return component::entry(found, name).ok_or_else(|| missing(name));
+        return component::find_entry(found, name).ok_or_else(|| missing_entry_error(name));
     }
     let has = |name: &str| found.exports.iter().any(|export| export == name);
     match name {
         "" => ENTRIES.into_iter().find(|name| has(name)).map(str::to_owned),
         name => has(name).then(|| name.to_owned()),
     }
-    .ok_or_else(|| missing(name))
+    .ok_or_else(|| missing_entry_error(name))
 }
 
-fn missing(name: &str) -> ToolContractError {
+/// Creates the error of a module that does not export its entry function.
+fn missing_entry_error(name: &str) -> ToolContractError {
     let name: String = name.chars().take(120).collect();
     let what = match name.as_str() {
         "" => "the module exports neither `_start` nor `run`: set the entry function".to_owned(),

@@ -15,7 +15,7 @@ use crate::private_dir;
 /// Maximum number of redirects. The hash authenticates the module, not its origin.
 const REDIRECTS_MAX: u8 = 3;
 
-/// Location of a module.
+/// Where a module is stored: in a file, under its hash, or at a URL.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum ModuleSource {
     /// Canonical path of a file.
@@ -26,7 +26,7 @@ pub(crate) enum ModuleSource {
     Blob,
 }
 
-/// Reference to a module.
+/// Location of a module, with its expected hash.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ModuleRef {
     pub(crate) source: ModuleSource,
@@ -35,7 +35,8 @@ pub(crate) struct ModuleRef {
 }
 
 impl ModuleRef {
-    /// Parses the reference of a manifest. Files must be below `dir`.
+    /// Parses the reference of a manifest. Files must be below `dir`. Returns an error if the reference or the hash is
+    /// invalid, or if a URL has no hash.
     pub(crate) fn of(spec: &WasmSpec, dir: Option<&Path>) -> Result<Self, ToolContractError> {
         let hash = match &spec.sha256 {
             None => None,
@@ -77,18 +78,19 @@ impl ModuleRef {
         Ok(Self { source: ModuleSource::File(resolve(dir, Path::new(module))?), hash })
     }
 
-    /// Returns the module. Fails if its hash does not match.
-    pub(crate) async fn bytes(
+    /// Reads the module, or fetches it and stores it in the cache. Returns an error if its hash does not match.
+    pub(crate) async fn load(
         &self,
         net: &NetClient,
         cache: Option<&CompiledCache>,
     ) -> Result<Vec<u8>, ToolContractError> {
-        let cached = self.hash.as_ref().and_then(|hash| cache.and_then(|cache| cache.module(hash)));
+        let cached =
+            self.hash.as_ref().and_then(|hash| cache.and_then(|cache| cache.find_module(hash)));
         match (&self.source, cached) {
             (ModuleSource::File(path), _) => {
                 let path = path.clone();
                 let read = tokio::task::spawn_blocking(move || read(&path)).await;
-                self.checked(read.map_err(|error| invalid_module(&error.to_string()))??)
+                self.verify_hash(read.map_err(|error| invalid_module(&error.to_string()))??)
             }
             (_, Some(bytes)) => Ok(bytes),
             (ModuleSource::Blob, None) => {
@@ -96,7 +98,7 @@ impl ModuleRef {
                 Err(invalid_module(&format!("no module with SHA-256 {hash} is stored")))
             }
             (ModuleSource::Url(url), None) => {
-                let bytes = self.checked(fetch(net, url).await?)?;
+                let bytes = self.verify_hash(fetch(net, url).await?)?;
                 if let Some(cache) = cache
                     && let Err(error) = cache.store_module(&bytes)
                 {
@@ -107,20 +109,22 @@ impl ModuleRef {
         }
     }
 
-    /// Returns the module if it is available without a network request.
-    pub(crate) fn available_bytes(
+    /// Reads the module without a network request. `None` if it would have to be fetched.
+    pub(crate) fn load_local(
         &self,
         cache: Option<&CompiledCache>,
     ) -> Result<Option<Vec<u8>>, ToolContractError> {
         match &self.source {
-            ModuleSource::File(path) => self.checked(read(path)?).map(Some),
-            ModuleSource::Url(_) | ModuleSource::Blob => {
-                Ok(self.hash.as_ref().and_then(|hash| cache.and_then(|cache| cache.module(hash))))
-            }
+            ModuleSource::File(path) => self.verify_hash(read(path)?).map(Some),
+            ModuleSource::Url(_) | ModuleSource::Blob => Ok(self
+                .hash
+                .as_ref()
+                .and_then(|hash| cache.and_then(|cache| cache.find_module(hash)))),
         }
     }
 
-    fn checked(&self, bytes: Vec<u8>) -> Result<Vec<u8>, ToolContractError> {
+    /// Returns the bytes unchanged. Returns an error if their hash is not the declared hash.
+    fn verify_hash(&self, bytes: Vec<u8>) -> Result<Vec<u8>, ToolContractError> {
         let found = sha256(&bytes);
         match self.hash {
             Some(hash) if hash != found => Err(invalid_module(&format!(
@@ -134,11 +138,13 @@ impl ModuleRef {
     }
 }
 
+/// Reads a file up to the maximum size.
 fn read(path: &Path) -> Result<Vec<u8>, ToolContractError> {
     let read = File::open(path).and_then(|file| private_dir::read_bounded(file, MODULE_BYTES_MAX));
-    read.map_err(|error| invalid_module(&format!("cannot read `{}`: {error}", shown(path))))
+    read.map_err(|error| invalid_module(&format!("cannot read `{}`: {error}", display_name(path))))
 }
 
+/// Fetches a module from a URL.
 async fn fetch(net: &NetClient, url: &Url) -> Result<Vec<u8>, ToolContractError> {
     let deadline = Instant::now() + FETCH_TIMEOUT;
     let request =
@@ -173,7 +179,7 @@ async fn fetch(net: &NetClient, url: &Url) -> Result<Vec<u8>, ToolContractError>
     Ok(answer.bytes(bytes_max).await.map_err(fetch_error)?.into())
 }
 
-/// Resolves a file below a directory. Fails for a path that leaves the directory.
+/// Returns the path of a file below a directory. Returns an error for a path that leaves the directory.
 fn resolve(dir: Option<&Path>, path: &Path) -> Result<PathBuf, ToolContractError> {
     let Some(dir) = dir else {
         return Err(invalid_module(
@@ -187,8 +193,9 @@ fn resolve(dir: Option<&Path>, path: &Path) -> Result<PathBuf, ToolContractError
             "the path of a module must be relative to the module directory, without `..`",
         ));
     }
-    let fetch_error =
-        |error: std::io::Error| invalid_module(&format!("cannot read `{}`: {error}", shown(path)));
+    let fetch_error = |error: std::io::Error| {
+        invalid_module(&format!("cannot read `{}`: {error}", display_name(path)))
+    };
     let root = dir.canonicalize().map_err(fetch_error)?;
     let canonical = root.join(path).canonicalize().map_err(fetch_error)?;
     match canonical.starts_with(&root) {
@@ -197,11 +204,12 @@ fn resolve(dir: Option<&Path>, path: &Path) -> Result<PathBuf, ToolContractError
     }
 }
 
-fn shown(path: &Path) -> String {
+/// Returns the file name of a path for error messages.
+fn display_name(path: &Path) -> String {
     path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().chars().take(120).collect()
 }
 
-/// Returns the error of an invalid definition.
+/// Creates the error of an invalid `wasm` section.
 pub(crate) fn invalid_module(message: &str) -> ToolContractError {
     ToolContractError::new(ToolErrorCode::RuntimePolicyInvalid, message)
         .detail("field", "wasm.module")

@@ -1,4 +1,5 @@
-//! Components: the interfaces of WASI 0.2 that a program without files and sockets needs, and those of Provost.
+//! Components: the interfaces of WASI 0.2 that a program without files and sockets needs, and the interfaces of
+//! Provost.
 //!
 //! A component is called as a command (`wasi:cli/run`, with standard streams) or through a function from a request
 //! string to a response string. File interfaces exist, because every standard library imports them, but contain no
@@ -47,7 +48,7 @@ const INTERFACES: [(&str, Link); 19] = [
     ("wasi:random/insecure-seed", cli::seed),
 ];
 
-/// True if a component with these grants may import an interface.
+/// Returns true if a component with these grants may import the interface.
 pub(crate) fn is_known_import(grants: HostGrants, name: &str) -> bool {
     let is_wasi = grants.wasi && INTERFACES.iter().any(|(known, _)| *known == base(name));
     is_wasi || declared::is_known_import(grants, base(name))
@@ -58,8 +59,8 @@ fn base(name: &str) -> &str {
     name.split('@').next().unwrap_or(name)
 }
 
-/// Links the imports of a component. Calling an imported function without an implementation traps.
-pub(crate) fn linker(
+/// Creates a linker with the imports of a component. Calling an imported function without an implementation traps.
+pub(crate) fn create_linker(
     component: &Component,
     grants: HostGrants,
 ) -> wasmtime::Result<Linker<StoreData>> {
@@ -87,7 +88,7 @@ pub(crate) fn linker(
     Ok(linker)
 }
 
-/// Entry of a component.
+/// Kind of entry of a component.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Entry {
     /// A command, by the name of its interface.
@@ -96,8 +97,9 @@ pub(crate) enum Entry {
     Call(String),
 }
 
-/// Returns the name of the entry, if the component exports one.
-pub(crate) fn entry(found: &ModuleInfo, name: &str) -> Option<String> {
+/// Returns the name of the entry: the requested one, or a well-known one if `name` is empty. `None` if the component
+/// does not export it.
+pub(crate) fn find_entry(found: &ModuleInfo, name: &str) -> Option<String> {
     let has = |name: &str| found.exports.iter().any(|export| export == name);
     if !name.is_empty() {
         return has(name).then(|| name.to_owned());
@@ -107,6 +109,7 @@ pub(crate) fn entry(found: &ModuleInfo, name: &str) -> Option<String> {
 }
 
 impl Entry {
+    /// Returns the kind of entry with this name.
     pub(crate) fn of(name: &str) -> Self {
         match name.starts_with(COMMAND) {
             true => Self::Command(name.to_owned()),
@@ -120,7 +123,8 @@ impl Entry {
         }
     }
 
-    /// Instantiates the component and calls its entry. Returns the exit code.
+    /// Instantiates the component and calls its entry. Returns the exit code. The request is the argument of a call,
+    /// and its result becomes the output.
     pub(crate) async fn instantiate_and_call(
         &self,
         store: &mut Store<StoreData>,

@@ -73,29 +73,34 @@ const STUBBED: [&str; 21] = [
     "path_unlink_file",
 ];
 
-/// True if a module may import the function. Sockets and signals are not available.
+/// Returns true if a module may import the function. Sockets and signals are not available.
 pub(crate) fn is_known_import(name: &str) -> bool {
     IMPLEMENTED.contains(&name) || STUBBED.contains(&name)
 }
 
 type Code = wasmtime::Result<i32>;
 
-/// Links the imports of a module.
+/// Adds the imports of a module to the linker.
 pub(crate) fn link(linker: &mut Linker<StoreData>, module: &Module) -> wasmtime::Result<()> {
-    streams(linker)?;
-    inputs(linker)?;
-    time(linker)?;
+    link_streams(linker)?;
+    link_inputs(linker)?;
+    link_time(linker)?;
     for import in module.imports().filter(|import| import.module() == NAME) {
         if let (true, ExternType::Func(signature)) = (STUBBED.contains(&import.name()), import.ty())
         {
-            stub(linker, import.name(), signature)?;
+            link_stub(linker, import.name(), signature)?;
         }
     }
     Ok(())
 }
 
-/// Links a stub that returns `BAD_DESCRIPTOR`, with the signature that the module imports.
-fn stub(linker: &mut Linker<StoreData>, name: &str, signature: FuncType) -> wasmtime::Result<()> {
+/// Adds a function that returns `BAD_DESCRIPTOR`, with the signature that the module imports. Returns an error for a
+/// signature that cannot return a code.
+fn link_stub(
+    linker: &mut Linker<StoreData>,
+    name: &str,
+    signature: FuncType,
+) -> wasmtime::Result<()> {
     let returns_code =
         signature.results().len() == 1 && signature.results().all(|kind| kind.is_i32());
     if !returns_code {
@@ -110,7 +115,8 @@ fn stub(linker: &mut Linker<StoreData>, name: &str, signature: FuncType) -> wasm
     Ok(())
 }
 
-fn streams(linker: &mut Linker<StoreData>) -> wasmtime::Result<()> {
+/// Adds the functions for the standard streams.
+fn link_streams(linker: &mut Linker<StoreData>) -> wasmtime::Result<()> {
     linker.func_wrap(NAME, "fd_read", fd_read)?;
     linker.func_wrap(NAME, "fd_write", fd_write)?;
     linker.func_wrap(NAME, "fd_fdstat_get", fd_fdstat_get)?;
@@ -154,13 +160,14 @@ fn streams(linker: &mut Linker<StoreData>) -> wasmtime::Result<()> {
     Ok(())
 }
 
-fn inputs(linker: &mut Linker<StoreData>) -> wasmtime::Result<()> {
+/// Adds the functions for arguments and environment variables.
+fn link_inputs(linker: &mut Linker<StoreData>) -> wasmtime::Result<()> {
     linker.func_wrap(
         NAME,
         "args_sizes_get",
         |mut caller: Caller<'_, StoreData>, count: i32, size: i32| {
             let texts = arguments(caller.data());
-            sizes(&mut caller, &texts, count, size)
+            write_sizes(&mut caller, &texts, count, size)
         },
     )?;
     linker.func_wrap(
@@ -176,7 +183,7 @@ fn inputs(linker: &mut Linker<StoreData>) -> wasmtime::Result<()> {
         "environ_sizes_get",
         |mut caller: Caller<'_, StoreData>, count: i32, size: i32| {
             let texts = variables(caller.data());
-            sizes(&mut caller, &texts, count, size)
+            write_sizes(&mut caller, &texts, count, size)
         },
     )?;
     linker.func_wrap(
@@ -208,7 +215,8 @@ fn inputs(linker: &mut Linker<StoreData>) -> wasmtime::Result<()> {
     Ok(())
 }
 
-fn time(linker: &mut Linker<StoreData>) -> wasmtime::Result<()> {
+/// Adds the functions for clocks, random numbers and exit.
+fn link_time(linker: &mut Linker<StoreData>) -> wasmtime::Result<()> {
     linker.func_wrap(
         NAME,
         "clock_res_get",
@@ -235,7 +243,7 @@ fn time(linker: &mut Linker<StoreData>) -> wasmtime::Result<()> {
             memory.write(at, &nanos.to_le_bytes()).map(|()| SUCCESS)
         },
     )?;
-    poll::link(linker)
+    poll::link_poll(linker)
 }
 
 const CLOCK_WALL: i32 = 0;
@@ -252,6 +260,7 @@ pub(crate) fn monotonic_nanos(data: &StoreData) -> u64 {
     u64::try_from(micros).unwrap_or(u64::MAX / 1_000).saturating_mul(1_000)
 }
 
+/// Returns true if the descriptor is a standard stream.
 fn is_stream(fd: i32) -> bool {
     (0..=2).contains(&fd)
 }
@@ -306,15 +315,23 @@ fn fd_fdstat_get(mut caller: Caller<'_, StoreData>, fd: i32, at: i32) -> Code {
     memory.write(at, &state).map(|()| SUCCESS)
 }
 
+/// Returns the arguments of the module.
 fn arguments(data: &StoreData) -> Vec<String> {
     data.wasi_inputs.args.clone()
 }
 
+/// Returns the environment variables in the form `name=value`.
 fn variables(data: &StoreData) -> Vec<String> {
     data.wasi_inputs.env.iter().map(|(name, value)| format!("{name}={value}")).collect()
 }
 
-fn sizes(caller: &mut Caller<'_, StoreData>, texts: &[String], count: i32, size: i32) -> Code {
+/// Writes the number of texts and their total size with terminating zeros.
+fn write_sizes(
+    caller: &mut Caller<'_, StoreData>,
+    texts: &[String],
+    count: i32,
+    size: i32,
+) -> Code {
     let bytes: usize = texts.iter().map(|text| text.len() + 1).sum();
     let (mut memory, _) = Memory::of(caller)?;
     memory.write(count, &u32::try_from(texts.len()).unwrap_or(u32::MAX).to_le_bytes())?;

@@ -42,7 +42,7 @@ fn histories() -> impl Strategy<Value = Vec<Arc<Message>>> {
     })
 }
 
-/// All strategies with all sorts of settings.
+/// Returns all strategies with all sorts of settings.
 fn strategies(number: usize) -> Vec<(&'static str, Arc<dyn ContextStrategy>)> {
     let model = || Arc::new(ScriptedModel::from_fn(|_, _| text("notes")));
     let broken = ScriptedModel::from_fn(|_, _| fail(ModelErrorClass::Overloaded, "busy"));
@@ -61,7 +61,7 @@ fn strategies(number: usize) -> Vec<(&'static str, Arc<dyn ContextStrategy>)> {
     ]
 }
 
-/// The same message, or the same results in fewer words.
+/// Returns the same message, or the same results in fewer words.
 fn is_kin(before: &Message, after: &Message) -> bool {
     let ids = |message: &Message| -> Vec<_> {
         message.tool_results().map(|r| (r.call_id.clone(), r.is_error, r.pending)).collect()
@@ -170,7 +170,7 @@ proptest! {
     }
 }
 
-/// The newest user message and the newest step: what no strategy leaves out.
+/// Returns the newest user message and the newest step: what no strategy leaves out.
 fn least(messages: &[Arc<Message>]) -> u64 {
     let all = group::groups(messages, &sizes(messages));
     let newest = messages.iter().rposition(|message| message.role == Role::User);

@@ -10,7 +10,7 @@ fn summarizer(notes: &str) -> (ScriptedModel, Summarize) {
     (model.clone(), Summarize::new(Arc::new(model)))
 }
 
-/// The stored session after a compaction.
+/// Returns the stored session after a compaction.
 fn apply(stored: &[Arc<Message>], fitted: &CompactionResult) -> Vec<Arc<Message>> {
     change(stored, fitted.session.as_ref().unwrap())
 }

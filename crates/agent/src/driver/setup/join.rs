@@ -5,7 +5,7 @@ use std::sync::{Arc, Weak};
 use provost_tool::{Guard, RunContext};
 use tokio::sync::OnceCell;
 
-use super::{DriverContext, Relations, RunShared};
+use super::{DriverContext, RunRelations, RunShared};
 use crate::agent::AgentDefinition;
 use crate::approval::ApprovalMode;
 use crate::driver::session::RunSession;
@@ -15,18 +15,19 @@ use crate::run::{Run, TRANSFER_PREFIX, tool_name_part};
 use crate::subagent::{AgentPathSegment, ChildSpawnerHandle, HookInheritance};
 use crate::team::Team;
 
-impl Relations {
-    /// Returns the relations of the agent that becomes active.
-    fn of_agent(self, core: &AgentDefinition, shared: &RunShared) -> Self {
+impl RunRelations {
+    /// Returns the relations of the agent that becomes active. Keeps the children and the team of the agent before it.
+    fn of_agent(self, definition: &AgentDefinition, shared: &RunShared) -> Self {
         let Self { local, hops, .. } = &self;
         let open = |team: &Team| {
-            team.open(shared.run_id, core.family.mailbox.as_ref(), &shared.state, &shared.env)
+            team.open(shared.run_id, definition.family.mailbox.as_ref(), &shared.state, &shared.env)
         };
         let membership = self.membership.clone().or_else(|| shared.options.membership.clone());
-        let membership = membership.or_else(|| core.family.team.as_ref().map(open));
+        let membership = membership.or_else(|| definition.family.team.as_ref().map(open));
         let membership = membership.map(|membership| membership.for_run(shared.run_id));
         // Children are possible also if only a handoff target has them: they end with the run.
-        let may_have_children = core.family.has_children() || !core.family.handoffs.is_empty();
+        let may_have_children =
+            definition.family.has_children() || !definition.family.handoffs.is_empty();
         let (local, children) = match (&shared.options.spawner, local) {
             (Some(children), local) => {
                 let host =
@@ -57,19 +58,25 @@ impl Relations {
 impl DriverContext {
     /// Builds the context of the run's root agent.
     pub(super) fn of_run(shared: RunShared) -> Arc<Self> {
-        let core = Arc::clone(&shared.root);
-        Self::of_agent(Arc::new(shared), core, HookInheritance::Inherit, Relations::default())
+        let definition = Arc::clone(&shared.root);
+        Self::of_agent(
+            Arc::new(shared),
+            definition,
+            HookInheritance::Inherit,
+            RunRelations::default(),
+        )
     }
 
+    /// Builds the context of an agent of the run.
     fn of_agent(
         shared: Arc<RunShared>,
-        core: Arc<AgentDefinition>,
+        definition: Arc<AgentDefinition>,
         hooks_of: HookInheritance,
-        before: Relations,
+        before: RunRelations,
     ) -> Arc<Self> {
-        let relations = before.of_agent(&core, &shared);
+        let relations = before.of_agent(&definition, &shared);
         let RunShared { root, options, .. } = &*shared;
-        let is_root = Arc::ptr_eq(root, &core);
+        let is_root = Arc::ptr_eq(root, &definition);
         let mut deps = options.deps.clone();
         if let Some(membership) = &relations.membership {
             deps = deps.with(membership.clone());
@@ -77,7 +84,7 @@ impl DriverContext {
         if let Some(children) = &relations.children {
             deps = deps.with(children.clone());
         }
-        let agent = options.path(&core.name);
+        let agent = options.path(&definition.name);
         let context = RunContext {
             run_id: shared.run_id,
             agent: Arc::clone(&agent),
@@ -90,19 +97,20 @@ impl DriverContext {
         // The model and settings of a run apply only to its root agent.
         let model = options.model.clone().filter(|_| is_root);
         let settings = options.settings.clone().filter(|_| is_root);
-        let hooks = HookChain::new(hooks(&shared, &core, hooks_of), context, root.env.clone());
+        let hooks =
+            HookChain::new(hooks(&shared, &definition, hooks_of), context, root.env.clone());
         let cx = Arc::new(Self {
             agent,
-            model: model.unwrap_or_else(|| Arc::clone(&core.model)),
-            settings: settings.unwrap_or_else(|| core.settings.clone()),
-            tools: core.tools.iter().chain(&options.tools).cloned().collect(),
+            model: model.unwrap_or_else(|| Arc::clone(&definition.model)),
+            settings: settings.unwrap_or_else(|| definition.settings.clone()),
+            tools: definition.tools.iter().chain(&options.tools).cloned().collect(),
             hooks,
-            shared_guard: guard(&shared, &core),
+            shared_guard: guard(&shared, &definition),
             guard: OnceCell::new(),
-            on_approval: on_approval(&shared, &core),
+            on_approval: on_approval(&shared, &definition),
             deps,
             relations,
-            core,
+            definition,
             shared,
         });
         cx.relations.bind(&Arc::downgrade(&cx));
@@ -110,20 +118,22 @@ impl DriverContext {
     }
 }
 
-fn on_approval(shared: &RunShared, core: &AgentDefinition) -> ApprovalMode {
-    let RunShared { root, options, queue, .. } = shared;
-    let given = options.on_approval.as_ref().or(core.on_approval.as_ref());
+/// Returns the approval mode: of the run, the agent or the root agent, in this order. Without a reader, interactive
+/// approvals are denied.
+fn on_approval(shared: &RunShared, definition: &AgentDefinition) -> ApprovalMode {
+    let RunShared { root, options, events, .. } = shared;
+    let given = options.on_approval.as_ref().or(definition.on_approval.as_ref());
     match given.or(root.on_approval.as_ref()).cloned().unwrap_or_default() {
         // The events of this run are discarded, so a reader cannot decide.
-        ApprovalMode::Interactive if queue.discards_events() => ApprovalMode::Deny,
+        ApprovalMode::Interactive if events.discards_events() => ApprovalMode::Deny,
         answers => answers,
     }
 }
 
 /// Combines the guards of the agent and all its ancestors: neither a handoff nor a child run escapes a policy.
-fn guard(shared: &RunShared, core: &Arc<AgentDefinition>) -> Guard {
-    let mut guard = core.guard.clone();
-    if !Arc::ptr_eq(&shared.root, core) {
+fn guard(shared: &RunShared, definition: &Arc<AgentDefinition>) -> Guard {
+    let mut guard = definition.guard.clone();
+    if !Arc::ptr_eq(&shared.root, definition) {
         guard = guard.inherit_from(&shared.root.guard);
     }
     if let Some(inherited) = &shared.options.inherited {
@@ -135,51 +145,52 @@ fn guard(shared: &RunShared, core: &Arc<AgentDefinition>) -> Guard {
     }
 }
 
-/// The hooks of the run, in call order.
+/// Returns the hooks of the run, in call order.
 fn hooks(
     shared: &RunShared,
-    core: &Arc<AgentDefinition>,
+    definition: &Arc<AgentDefinition>,
     hooks_of: HookInheritance,
 ) -> Vec<Arc<dyn Hook>> {
     let RunShared { root, options, .. } = shared;
     let inherited = options.inherited.as_ref();
     let mut hooks: Vec<_> = inherited.map(|above| above.hooks.clone()).unwrap_or_default();
     let own = inherited.is_none_or(|above| above.own_hooks);
-    let is_root = Arc::ptr_eq(root, core);
+    let is_root = Arc::ptr_eq(root, definition);
     if own && (is_root || hooks_of == HookInheritance::Inherit) {
         hooks.extend(root.hooks.iter().cloned());
     }
     if own && !is_root && hooks_of != HookInheritance::None {
-        hooks.extend(core.hooks.iter().cloned());
+        hooks.extend(definition.hooks.iter().cloned());
     }
     hooks.extend(options.hooks.iter().cloned());
     hooks
 }
 
 impl DriverContext {
-    /// Builds the context of the same run for another agent, which the active agent names as a handoff target.
+    /// Builds the context of the same run for another agent, which the active agent names as a handoff target. Returns
+    /// an error if the agent is not defined or not valid in this run.
     pub(crate) fn for_handoff(&self, to: &str) -> Result<Arc<Self>, Error> {
         let hop = AgentPathSegment::Handoff { agent: to.to_owned() };
-        let found = self.core.resolve(std::slice::from_ref(&hop)).map_err(Error::Start)?;
+        let found = self.definition.resolve(std::slice::from_ref(&hop)).map_err(Error::Start)?;
         let root = &self.root;
-        let core = match Arc::ptr_eq(root, &found.core) {
-            true => found.core,
+        let definition = match Arc::ptr_eq(root, &found.definition) {
+            true => found.definition,
             // The caller's output type and limits still apply, whichever agent responds.
             false => Arc::new(AgentDefinition {
                 output: root.output.clone(),
                 output_retries: root.output_retries,
                 execute_tools: root.execute_tools,
                 on_limit: root.on_limit.clone(),
-                ..AgentDefinition::clone(&found.core)
+                ..AgentDefinition::clone(&found.definition)
             }),
         };
-        let relations = Relations {
+        let relations = RunRelations {
             hops: self.relations.hops.iter().cloned().chain([hop]).collect(),
             ..self.relations.clone()
         };
-        let next = Self::of_agent(Arc::clone(&self.shared), core, found.hooks, relations);
-        next.check()?;
-        next.queue.set_agent(&next.agent);
+        let next = Self::of_agent(Arc::clone(&self.shared), definition, found.hooks, relations);
+        next.validate()?;
+        next.events.set_agent(&next.agent);
         Ok(next)
     }
 
@@ -192,7 +203,7 @@ impl DriverContext {
         Ok(cx)
     }
 
-    /// True for a tool that hands the conversation off.
+    /// Returns true if the tool hands the conversation off.
     pub(crate) fn hands_off(&self, tool: &str) -> bool {
         let name = tool.strip_prefix(TRANSFER_PREFIX);
         let of_tool = |name| self.handoff_targets().iter().any(|to| tool_name_part(to) == name);

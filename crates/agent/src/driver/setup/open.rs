@@ -16,13 +16,13 @@ use crate::outcome::SuspendedRun;
 use crate::run::{JournalEntry, Run, RunConfig, RunInput, RunStarted};
 use crate::run_builder::{RestoredRun, RunSource};
 
-/// Loads the conversation and creates the driver.
+/// Validates the run, loads the conversation and creates the driver.
 pub(crate) async fn open(
     cx: &Arc<DriverContext>,
     source: RunSource,
     base: SharedStateSnapshot,
 ) -> Result<Driver, Error> {
-    cx.check()?;
+    cx.validate()?;
     let cx = &match source.existing() {
         Some(run) => cx.after_handoffs(run)?,
         None => Arc::clone(cx),
@@ -34,10 +34,10 @@ pub(crate) async fn open(
         RunSource::Restore(restored) => restore(cx, *restored, system).await?,
         RunSource::New(input) => return start(cx, input, config, system, base).await,
     };
-    Ok(opened.on_shared(base))
+    Ok(opened.with_shared_base(base))
 }
 
-/// Starts a new run.
+/// Creates the driver of a new run with the stored conversation.
 async fn start(
     cx: &Arc<DriverContext>,
     mut input: RunInput,
@@ -65,14 +65,14 @@ async fn start(
     if repairs > 0 {
         let message =
             format!("the stored conversation had {repairs} broken place(s), which were repaired");
-        cx.queue.emit(EventKind::Warning { message });
+        cx.events.emit(EventKind::Warning { message });
     }
     if let RunInput::Message { message } = &mut input {
         Arc::make_mut(message).created_at = cx.options.received_at.unwrap_or_else(|| cx.env.now());
         if message.is_empty() {
             return Err(Error::Start("the message is empty: say something".to_owned()));
         }
-        cx.queue.emit(EventKind::UserMessage { message: Arc::clone(message) });
+        cx.events.emit(EventKind::UserMessage { message: Arc::clone(message) });
     }
     let mut started = RunStarted {
         agent: Arc::clone(&cx.agent),
@@ -84,33 +84,34 @@ async fn start(
         at: cx.started_at,
     };
     if let Some(journal) = &cx.journal {
-        started.shared = shared_state::changes(&mut base, &started.state);
+        started.shared = shared_state::take_changes(&mut base, &started.state);
         journal.run_started(&started).await?;
     }
     let run = Run::start(cx.run_id, started, history)?;
-    Ok(driver(cx, run, system, session).on_shared(base))
+    Ok(driver(cx, run, system, session).with_shared_base(base))
 }
 
-/// Continues a run that was restored from its journal.
+/// Creates the driver of a run that was restored from its journal.
 async fn restore(
     cx: &Arc<DriverContext>,
     restored: RestoredRun,
     system: Option<Arc<str>>,
 ) -> Result<Driver, Error> {
     let RestoredRun { run, revision } = restored;
-    let session = RunSession::at(&cx.options, &cx.root, revision)?;
+    let session = RunSession::at_revision(&cx.options, &cx.root, revision)?;
     let mut driver = driver(cx, run, system, session);
     if driver.run.is_suspended() {
-        driver.feed(JournalEntry::Resumed { at: cx.env.now() })?;
+        driver.apply_entry(JournalEntry::Resumed { at: cx.env.now() })?;
     }
     if driver.run.is_done() {
         // The run was stopped or ended before it saw these messages: they continue it.
-        driver.hear_journal().await?;
+        driver.add_journal_messages().await?;
     }
-    driver.toolbox = OfferedTools::gather(cx, &driver.run).await;
+    driver.offered_tools = OfferedTools::gather(cx, &driver.run).await;
     Ok(driver)
 }
 
+/// Creates the driver of a suspended run. Returns an error if another agent or version of the program stored it.
 async fn reopen(
     cx: &Arc<DriverContext>,
     suspended: SuspendedRun,
@@ -139,10 +140,11 @@ async fn reopen(
         local.load_background_tasks(&cx.state);
     }
     let mut driver = driver(cx, run, system, session);
-    driver.toolbox = OfferedTools::gather(cx, &driver.run).await;
+    driver.offered_tools = OfferedTools::gather(cx, &driver.run).await;
     Ok(driver)
 }
 
+/// Creates a driver without counted tokens and offered tools.
 fn driver(
     cx: &Arc<DriverContext>,
     run: Run,
@@ -154,7 +156,7 @@ fn driver(
         run,
         system,
         session,
-        toolbox: OfferedTools::default(),
+        offered_tools: OfferedTools::default(),
         ledger: ContextTokens::default(),
         accumulator: None,
         unreviewed_usage: None,

@@ -22,7 +22,7 @@ pub(super) fn text(role: Role, text: &str) -> String {
         .to_string()
 }
 
-/// A conversation, in the order in which it was sent.
+/// Returns a conversation, in the order in which it was sent.
 pub(super) fn messages(messages: &[Arc<Message>]) -> String {
     let mut bytes = 0;
     let mut newest_first = Vec::new();
@@ -43,12 +43,12 @@ pub(super) fn message(message: &Message) -> String {
     Value::Array(vec![value(message)]).to_string()
 }
 
-/// The arguments of a tool call.
+/// Returns the arguments of a tool call.
 pub(super) fn arguments(call: &ToolCall) -> String {
     first_bytes(&call.arguments, TEXT_BYTES_MAX).to_owned()
 }
 
-/// The output of a tool call.
+/// Returns the output of a tool call.
 pub(super) fn result(text: &str) -> String {
     first_bytes(text, TEXT_BYTES_MAX).to_owned()
 }
@@ -98,7 +98,7 @@ fn tool_result(result: &ToolResult) -> Value {
     })
 }
 
-/// The location of media. The bytes are omitted.
+/// Returns the location of media. The bytes are omitted.
 fn media(modality: &str, source: &MediaSource) -> Value {
     match source {
         MediaSource::Url(url) => {

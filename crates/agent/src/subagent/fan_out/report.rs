@@ -43,12 +43,12 @@ enum FanOutTaskStatus {
     Cancelled,
 }
 
-/// Returns the report of all tasks, shortened to the maximum size of a tool output.
+/// Returns the report of all tasks as JSON, cut to the maximum size of a tool output.
 ///
 /// The JSON is always complete. The first step omits the tasks, which the model knows; further steps shorten each
 /// entry.
-pub(super) fn bounded(tasks: &[String], ended: &[ChildReport]) -> serde_json::Result<String> {
-    let mut text = whole(tasks, ended)?;
+pub(super) fn report_text(tasks: &[String], ended: &[ChildReport]) -> serde_json::Result<String> {
+    let mut text = full_report(tasks, ended)?;
     let mut share = TOOL_OUTPUT_BYTES_MAX / ended.len().max(1);
     while text.len() > TOOL_OUTPUT_BYTES_MAX {
         text = cut_to(share, ended)?;
@@ -61,7 +61,7 @@ pub(super) fn bounded(tasks: &[String], ended: &[ChildReport]) -> serde_json::Re
 }
 
 /// Returns one entry per task, in order. A failed task does not fail the call.
-fn whole(tasks: &[String], ended: &[ChildReport]) -> serde_json::Result<String> {
+fn full_report(tasks: &[String], ended: &[ChildReport]) -> serde_json::Result<String> {
     let tasks = tasks.iter().map(|task| Some(task.as_str()));
     let entry = |(index, (task, report))| TaskReport { task, ..TaskReport::of(index, report) };
     let results = tasks.zip(ended).enumerate().map(entry).collect();
@@ -144,7 +144,7 @@ mod tests {
         let texts = ["", "plain", "\"quoted\" \\ and\nlines\u{1}\u{7f}", "ä \u{2028} 🙂", "tab\t"];
         let tasks: Vec<String> = texts.iter().map(|text| (*text).to_owned()).collect();
         let ended: Vec<_> = texts.iter().map(|text| report(ChildStatus::Completed, text)).collect();
-        let told: Value = serde_json::from_str(&whole(&tasks, &ended).unwrap()).unwrap();
+        let told: Value = serde_json::from_str(&full_report(&tasks, &ended).unwrap()).unwrap();
         for (index, text) in texts.iter().enumerate() {
             let item = json!({
                 "item": index + 1, "task": text, "status": "completed", "result": text,

@@ -24,7 +24,7 @@ use crate::team::MemberOutcome;
 
 /// The agent of a child, and the settings that it inherits.
 pub(super) struct ChildTemplate {
-    pub(super) core: Arc<AgentDefinition>,
+    pub(super) definition: Arc<AgentDefinition>,
     inherited: Arc<InheritedContext>,
     parent: Parent,
 }
@@ -35,10 +35,10 @@ impl ChildTemplate {
         call: &ToolContext,
         place: &AgentPath,
     ) -> Result<Self, ToolError> {
-        let ResolvedAgent { core, hooks } =
-            parent.core.resolve(place).map_err(ToolError::Failed)?;
+        let ResolvedAgent { definition, hooks } =
+            parent.definition.resolve(place).map_err(ToolError::Failed)?;
         let inherited = Arc::new(InheritedContext::new(parent, call.call_id(), hooks));
-        Ok(Self { core, inherited, parent: Parent::of_call(call) })
+        Ok(Self { definition, inherited, parent: Parent::of_call(call) })
     }
 }
 
@@ -71,7 +71,7 @@ pub(super) struct FinishedChild {
 }
 
 impl ChildJob {
-    /// Runs the child. A panic counts as a failure, because the callers that wait for the child must learn of its end.
+    /// Runs the child. A panic counts as a failure, because the callers that wait for the child must receive its end.
     pub(super) async fn outcome(self) -> ChildOutcome {
         let outcome = AssertUnwindSafe(self.run()).catch_unwind().await;
         outcome.unwrap_or_else(|_panic| {
@@ -79,11 +79,12 @@ impl ChildJob {
         })
     }
 
+    /// Runs the child with its hooks, and records the end of a team member.
     async fn run(self) -> ChildOutcome {
         let parent = Arc::clone(&self.parent);
         let info = self.info();
         if let Some(info) = &info {
-            let hook = pin!(guarded(&parent, info, parent.hooks.on_subagent_start(info)));
+            let hook = pin!(call_hook(&parent, info, parent.hooks.on_subagent_start(info)));
             // A hook that hangs must not delay a cancelled child.
             futures::future::select(hook, pin!(self.cancel.cancelled())).await;
         }
@@ -95,11 +96,11 @@ impl ChildJob {
         };
         let duration = started.elapsed();
         if let Some(name) = member {
-            parent.member_over(&name, finished.of_member(), duration).await;
+            parent.end_member(&name, finished.member_outcome(), duration).await;
         }
         if let Some(info) = info {
             let info = SubagentInfo { result: Some(finished.result()), duration, ..info };
-            guarded(&parent, &info, parent.hooks.on_subagent_stop(&info)).await;
+            call_hook(&parent, &info, parent.hooks.on_subagent_stop(&info)).await;
         }
         ChildOutcome::Finished(finished)
     }
@@ -114,7 +115,7 @@ impl ChildJob {
         let outcome = tokio::select! {
             biased;
             outcome = &mut run => outcome,
-            limit = expired(timeout) => {
+            limit = wait_for_timeout(timeout) => {
                 timed_out = Some(limit);
                 cancel.cancel();
                 run.await
@@ -129,6 +130,7 @@ impl ChildJob {
         outcome
     }
 
+    /// Creates the run of the child with the settings that it inherits.
     fn builder(self) -> RunBuilder {
         let Self { parent, template, request, suspended, run, task_id, cancel } = self;
         let membership = parent.relations.membership.as_ref().zip(request.member());
@@ -146,14 +148,14 @@ impl ChildJob {
             Some(suspended) => RunSource::Resume(Box::new(suspended.approve_all())),
             None => RunSource::message(request.task.into()),
         };
-        RunBuilder::for_child(&parent, template.core, source, options)
+        RunBuilder::for_child(&parent, template.definition, source, options)
     }
 
     /// Returns the data for the subagent hooks. `None` for a child without a task id, which has no such hooks.
     fn info(&self) -> Option<SubagentInfo> {
         Some(SubagentInfo {
             task_id: self.task_id.clone()?,
-            agent: self.template.core.name.to_string(),
+            agent: self.template.definition.name.to_string(),
             task: self.request.task.clone(),
             result: None,
             duration: Duration::ZERO,
@@ -161,8 +163,8 @@ impl ChildJob {
     }
 }
 
-/// Waits for the timeout. Never returns without one.
-async fn expired(timeout: Option<Duration>) -> Duration {
+/// Waits for the timeout and returns it. Never returns without one.
+async fn wait_for_timeout(timeout: Option<Duration>) -> Duration {
     match timeout {
         Some(timeout) => tokio::time::sleep(timeout).await,
         None => std::future::pending().await,
@@ -183,7 +185,7 @@ impl ChildOutcome {
                 FinishedChild {
                     status: ChildStatus::Completed,
                     limit: result.limit.clone().or_else(parent_limit),
-                    used: used_by(&result.agents, || AgentUsage {
+                    used: usage_or(&result.agents, || AgentUsage {
                         agent: path.to_owned(),
                         turns: result.turns,
                         usage: result.usage,
@@ -196,7 +198,7 @@ impl ChildOutcome {
             }
             Ok(RunOutcome::Cancelled(summary)) => FinishedChild {
                 status: ChildStatus::Cancelled,
-                used: used_by(&summary.agents, || AgentUsage {
+                used: usage_or(&summary.agents, || AgentUsage {
                     agent: path.to_owned(),
                     turns: summary.turns,
                     usage: summary.usage,
@@ -216,7 +218,8 @@ impl ChildOutcome {
     }
 }
 
-fn used_by(agents: &[AgentUsage], single: impl FnOnce() -> AgentUsage) -> Vec<AgentUsage> {
+/// Returns the usage of each agent, or `single` if the run reports none.
+fn usage_or(agents: &[AgentUsage], single: impl FnOnce() -> AgentUsage) -> Vec<AgentUsage> {
     if agents.is_empty() { vec![single()] } else { agents.to_vec() }
 }
 
@@ -231,7 +234,7 @@ impl FinishedChild {
         }
     }
 
-    /// Returns the result for hooks.
+    /// Returns the response or the error for hooks.
     fn result(&self) -> Result<String, String> {
         match self.status {
             ChildStatus::Completed => Ok(self.text.clone()),
@@ -240,7 +243,7 @@ impl FinishedChild {
     }
 
     /// Returns the outcome for the team of the parent run.
-    fn of_member(&self) -> MemberOutcome {
+    fn member_outcome(&self) -> MemberOutcome {
         match self.status {
             ChildStatus::Completed => MemberOutcome::Completed(match &self.limit {
                 Some(reached) => format!(
@@ -260,9 +263,9 @@ impl FinishedChild {
 }
 
 /// Calls a hook. A panic of the hook becomes a warning, because callers wait for the child.
-async fn guarded(parent: &DriverContext, info: &SubagentInfo, hook: impl Future<Output = ()>) {
+async fn call_hook(parent: &DriverContext, info: &SubagentInfo, hook: impl Future<Output = ()>) {
     if AssertUnwindSafe(hook).catch_unwind().await.is_err() {
         let message = format!("a subagent hook panicked: {}", info.task_id);
-        parent.queue.emit(EventKind::Warning { message });
+        parent.events.emit(EventKind::Warning { message });
     }
 }

@@ -14,8 +14,8 @@ use crate::outcome::SuspendedRun;
 use crate::subagent::{ChildLifetime, ChildReport, ChildStatus, SpawnRequest};
 
 impl LocalSpawner {
-    /// Takes the stored children of this call after their approvals were decided. Denied calls do not run: the child
-    /// continues and receives the reason. Children that had ended keep their results.
+    /// Removes and returns the stored children of this call after their approvals were decided. Denied calls do not
+    /// run: the child continues and receives the reason. Children that had ended keep their results.
     pub(super) async fn take_suspended(
         &self,
         cx: &ToolContext,
@@ -31,8 +31,8 @@ impl LocalSpawner {
             let Some(child) = cx.state().get::<SuspendedChild>(&name(request)) else { continue };
             if let SuspendedChild::AwaitingApproval(suspended) = &child {
                 let agent =
-                    self.parent()?.core.resolve(&request.path).map_err(ToolError::Failed)?;
-                approvals.push(ChildApproval::of(&agent.core.name, suspended));
+                    self.parent()?.definition.resolve(&request.path).map_err(ToolError::Failed)?;
+                approvals.push(ChildApproval::of(&agent.definition.name, suspended));
             }
             saved.insert(request.index, child);
         }
@@ -47,13 +47,14 @@ impl LocalSpawner {
             Ok(()) => Ok(saved),
             Err(ToolError::Rejected(reason)) => Ok(saved
                 .into_iter()
-                .map(|(index, child)| (index, child.rejected(&reason)))
+                .map(|(index, child)| (index, child.reject_all(&reason)))
                 .collect()),
             Err(error) => Err(error),
         }
     }
 
-    /// Suspends the call if one of these children waits for an approval, and stores the results of the others.
+    /// Requests an approval if one of these children waits for one, and stores all children of the call. Returns an
+    /// error that suspends the call while the approval is not decided.
     pub(super) async fn request_approvals(
         &self,
         cx: &ToolContext,
@@ -63,6 +64,7 @@ impl LocalSpawner {
         if approvals.is_empty() { Ok(()) } else { request_approval(cx, &approvals).await }
     }
 
+    /// Stores the children in the state of the run if one of them waits for an approval. Returns the approvals.
     fn save_suspended(
         &self,
         cx: &ToolContext,
@@ -134,7 +136,7 @@ impl BackgroundTaskRecord {
     }
 }
 
-/// Name of the state value with a stored child.
+/// Returns the name of the state value with a stored child.
 fn state_name(effect: &EffectKey, index: u32) -> String {
     format!("provost.child.{effect}.{index}")
 }
@@ -152,7 +154,8 @@ pub(super) enum SuspendedChild {
 }
 
 impl SuspendedChild {
-    fn rejected(self, reason: &str) -> Self {
+    /// Rejects all pending approvals of a suspended child. A finished child is unchanged.
+    fn reject_all(self, reason: &str) -> Self {
         match self {
             Self::AwaitingApproval(suspended) => {
                 Self::AwaitingApproval(suspended.reject_all(reason))
@@ -203,7 +206,7 @@ impl ChildApproval {
     }
 }
 
-/// Requests an approval from the approver of the parent run. Returns `Ok` once the calls are approved.
+/// Requests one approval for all calls. Returns `Ok` if it is approved.
 async fn request_approval(cx: &ToolContext, approvals: &[ChildApproval]) -> Result<(), ToolError> {
     let hint: Vec<String> = approvals.iter().map(ChildApproval::hint).collect();
     cx.confirm_with(hint.join("; "), json!({ "children": approvals })).await

@@ -23,7 +23,7 @@ pub(super) struct ChildRecord {
     pub(super) key: ChildKey,
     lifetime: ChildLifetime,
     cancel: CancellationToken,
-    /// The report. Its usage is always empty: [`ChildTable::take_used`] returns it.
+    /// The report. Its usage is always empty: [`ChildTable::take_usage`] returns it.
     pub(super) report: ChildReport,
     /// The suspended run of a child that waits for an approval.
     pub(super) suspended: Option<Box<SuspendedRun>>,
@@ -32,6 +32,7 @@ pub(super) struct ChildRecord {
 }
 
 impl ChildRecord {
+    /// Creates the record of a child that starts.
     pub(super) fn running(
         key: ChildKey,
         lifetime: ChildLifetime,
@@ -62,7 +63,7 @@ impl ChildRecord {
         self.report.started()
     }
 
-    /// True if the child ends with the run at the latest.
+    /// Returns true if the child ends with the run at the latest.
     fn is_bound(&self) -> bool {
         self.lifetime != ChildLifetime::Detached
     }
@@ -71,7 +72,7 @@ impl ChildRecord {
         self.report.status.is_finished()
     }
 
-    /// True if the child does not change any more in this process.
+    /// Returns true if the child does not change any more in this process.
     fn is_settled(&self) -> bool {
         self.has_ended() || self.suspended.is_some() || self.is_abandoned
     }
@@ -88,6 +89,7 @@ pub(super) struct ChildTable {
 }
 
 impl ChildTable {
+    /// Adds a child, and returns it as its call receives it.
     pub(super) fn insert(&mut self, mut child: ChildRecord) -> SpawnedChild {
         let started = child.started();
         self.add_used(started.run, std::mem::take(&mut child.report.used));
@@ -97,17 +99,19 @@ impl ChildTable {
         started
     }
 
-    /// Returns the id of the next child. `None` for children that end with their call, and for team members, which have
-    /// names.
+    /// Returns the id of the next background task. `None` for children that end with their call, and for team members,
+    /// which have names.
     pub(super) fn next_task_id(&self, lifetime: ChildLifetime, is_member: bool) -> Option<String> {
         let has_task_id = lifetime != ChildLifetime::Call && !is_member;
         has_task_id.then(|| format!("{TASK_ID_PREFIX}{}", self.background_tasks().count() + 1))
     }
 
-    pub(super) fn of_call(&self, key: &ChildKey) -> Option<&ChildRecord> {
+    /// Returns the child that this call started. `None` if it has not started it.
+    pub(super) fn find_by_key(&self, key: &ChildKey) -> Option<&ChildRecord> {
         self.children.get(*self.by_key.get(key)?)
     }
 
+    /// Returns the child with this run. `None` if there is none.
     fn get(&self, run: RunId) -> Option<&ChildRecord> {
         self.children.get(*self.by_run.get(&run)?)
     }
@@ -120,6 +124,7 @@ impl ChildTable {
         runs.iter().filter_map(|run| self.get(*run))
     }
 
+    /// Returns an error if a run is not a child of this run.
     pub(super) fn check_known(&self, runs: &[RunId]) -> Result<(), ToolError> {
         match runs.iter().find(|run| !self.by_run.contains_key(*run)) {
             None => Ok(()),
@@ -131,12 +136,13 @@ impl ChildTable {
         self.of_runs(runs).map(|child| child.report.clone()).collect()
     }
 
-    /// True if the wait is over: all children are settled or, with `any`, one has ended.
+    /// Returns true if the wait is over: all children are settled or, if `any` is true, one has ended.
     pub(super) fn are_settled(&self, runs: &[RunId], any: bool) -> bool {
         (any && self.of_runs(runs).any(ChildRecord::has_ended))
             || self.of_runs(runs).all(ChildRecord::is_settled)
     }
 
+    /// Records the outcome of a child. Ignored for an unknown run.
     pub(super) fn finish(&mut self, run: RunId, outcome: ChildOutcome) {
         let Some(child) = self.by_run.get(&run).and_then(|index| self.children.get_mut(*index))
         else {
@@ -157,10 +163,11 @@ impl ChildTable {
         }
     }
 
-    pub(super) fn take_used(&mut self) -> Vec<(RunId, Vec<AgentUsage>)> {
+    pub(super) fn take_usage(&mut self) -> Vec<(RunId, Vec<AgentUsage>)> {
         std::mem::take(&mut self.used)
     }
 
+    /// Cancels a child. Ignored for an unknown run.
     pub(super) fn cancel(&self, run: RunId) {
         if let Some(child) = self.get(run) {
             child.cancel.cancel();
@@ -171,6 +178,7 @@ impl ChildTable {
         self.children.iter().filter(|child| child.is_bound())
     }
 
+    /// Cancels the children that end with the run.
     pub(super) fn cancel_bound(&self) {
         self.bound().filter(|child| !child.is_settled()).for_each(|child| child.cancel.cancel());
     }
@@ -179,6 +187,7 @@ impl ChildTable {
         self.bound().all(ChildRecord::is_settled)
     }
 
+    /// Marks the children that end with the run as abandoned, so that no caller waits for them.
     pub(super) fn abandon_bound(&mut self) {
         let bound = self.children.iter_mut().filter(|child| child.is_bound());
         bound.for_each(|child| child.is_abandoned = true);

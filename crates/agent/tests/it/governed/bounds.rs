@@ -63,7 +63,7 @@ async fn m4_a_route_asks_no_endpoint_that_a_policy_does_not_allow() {
             .build()
             .unwrap();
         let agent = Agent::builder("clerk", route)
-            .guard_services(Shifting::new([allowing(models)]).oversight())
+            .guard_services(Shifting::new([allowing(models)]).guard_services())
             .build()
             .unwrap();
         let result = agent.run("go").await;
@@ -92,7 +92,7 @@ async fn m4_a_hand_off_does_not_lead_to_another_model() {
     let good = ScriptedModel::new().turn(call("transfer_to_cashier", json!({})));
     let lead = Agent::builder("clerk", named("good", good))
         .handoff(Handoff::to(&clerk, "pays"))
-        .guard_services(Shifting::new([allowing(&["good"])]).oversight())
+        .guard_services(Shifting::new([allowing(&["good"])]).guard_services())
         .build()
         .unwrap();
     denied(lead.run("go").await, "bad");
@@ -103,7 +103,7 @@ async fn m4_a_hand_off_does_not_lead_to_another_model() {
     let to = Handoff::to(&cashier, "pays").history(HistoryPolicy::summary(bad.clone()));
     let lead = Agent::builder("clerk", named("good", good))
         .handoff(to)
-        .guard_services(Shifting::new([allowing(&["good"])]).oversight())
+        .guard_services(Shifting::new([allowing(&["good"])]).guard_services())
         .build()
         .unwrap();
     denied(lead.run("go").await, "bad");
@@ -117,7 +117,7 @@ async fn m4_a_child_and_a_summary_ask_no_other_model_either() {
     let good = ScriptedModel::new().turn(call("helper", json!({"task": "x"}))).turn(text("done"));
     let lead = Agent::builder("clerk", named("good", good.clone()))
         .subagent(Subagent::new(&child, "Helps"))
-        .guard_services(Shifting::new([allowing(&["good"])]).oversight())
+        .guard_services(Shifting::new([allowing(&["good"])]).guard_services())
         .build()
         .unwrap();
     assert_eq!(lead.run("go").await.unwrap().text, "done");
@@ -130,7 +130,7 @@ async fn m4_a_child_and_a_summary_ask_no_other_model_either() {
             ContextConfig::new(Summarize::new(Arc::new(bad.clone())).keep_recent(1))
                 .max_tokens(100),
         )
-        .guard_services(Shifting::new([allowing(&["good"])]).oversight())
+        .guard_services(Shifting::new([allowing(&["good"])]).guard_services())
         .build()
         .unwrap();
     denied(agent.run(long.as_str()).await, "bad");
@@ -168,7 +168,7 @@ async fn m4_nobody_extends_what_a_policy_gives() {
         .on_limit(OnLimit::callback(|_| {
             std::future::ready(Ok(LimitDecision::Extend { message: None }))
         }))
-        .guard_services(house.oversight())
+        .guard_services(house.guard_services())
         .build()
         .unwrap();
     let result = agent.run("go").await.unwrap();
@@ -197,7 +197,7 @@ async fn m4_children_use_the_tokens_of_the_run_above() {
     let above = ScriptedModel::new().turn(asks).turn(text("never"));
     let lead = Agent::builder("clerk", above.clone())
         .subagent(Subagent::new(&child, "Helps"))
-        .guard_services(giving(250).oversight())
+        .guard_services(giving(250).guard_services())
         .build()
         .unwrap();
     let result = lead.run("go").await.unwrap();

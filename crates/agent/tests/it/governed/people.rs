@@ -151,7 +151,7 @@ async fn m8_a_tool_that_asked_people_does_not_go_on_under_a_policy_that_denies_i
         });
         let (ask, asked) = answering(ApprovalDecision::Approve);
         let agent = Agent::builder("clerk", one_call()).tool(tool.unwrap());
-        let agent = agent.guard_services(house.oversight()).build().unwrap();
+        let agent = agent.guard_services(house.guard_services()).build().unwrap();
         agent.run("pay").approvals(ask).await.unwrap();
         assert_eq!((asked.lock().unwrap().len(), *tried.lock().unwrap()), (1, tries), "{next}");
     }
@@ -166,7 +166,8 @@ async fn the_newest_answer_to_what_was_asked_again_counts() {
     let RunOutcome::Suspended(waits) = run else { panic!("no question") };
     let later = Shifting::new([asks("2")]);
     let model = ScriptedModel::new().turn(text("done"));
-    let later = Agent::builder("clerk", model).tool(pay(&paid)).guard_services(later.oversight());
+    let later =
+        Agent::builder("clerk", model).tool(pay(&paid)).guard_services(later.guard_services());
     let later = later.build().unwrap();
     let again = later.resume(waits.approve_all()).approvals(ApprovalMode::Suspend);
     let RunOutcome::Suspended(waits) = again.outcome().await.unwrap() else { panic!("not asked") };

@@ -7,7 +7,7 @@ use provost_tool::{ProbeOutcome, Tool};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use super::verify::{EditStatus, edit_status, matches};
+use super::verify::{EditStatus, edit_status, find_positions};
 use super::*;
 use crate::testing::{Stage, call, key};
 
@@ -211,7 +211,7 @@ proptest! {
     fn an_edit_that_happened_is_never_called_undone(
         content in "[ab]{0,12}", old in "[ab]{1,4}", new in "[ab]{0,5}",
     ) {
-        let places = matches(content.as_bytes(), old.as_bytes(), 100);
+        let places = find_positions(content.as_bytes(), old.as_bytes(), 100);
         if let [place] = places[..] && old != new {
             let after = format!("{}{new}{}", &content[..place], &content[place + old.len()..]);
             let told = edit_status(after.as_bytes(), old.as_bytes(), new.as_bytes());
@@ -225,7 +225,7 @@ proptest! {
         content in "[ab]{0,12}", old in "[ab]{1,4}", new in "[ab]{0,5}",
     ) {
         if edit_status(content.as_bytes(), old.as_bytes(), new.as_bytes()) == EditStatus::Applied {
-            prop_assert_ne!(matches(content.as_bytes(), old.as_bytes(), 2).len(), 1);
+            prop_assert_ne!(find_positions(content.as_bytes(), old.as_bytes(), 2).len(), 1);
         }
     }
 }

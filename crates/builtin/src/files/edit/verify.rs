@@ -11,7 +11,7 @@ use memchr::memmem::Finder;
 
 use crate::limits::VERIFY_MATCHES_MAX;
 
-/// Status of an edit.
+/// Whether an edit was done, as far as the content of the file shows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum EditStatus {
     /// The edit was applied, or the content already has the desired form.
@@ -24,7 +24,7 @@ pub(super) enum EditStatus {
     Unknown,
 }
 
-/// Determines the status of an edit.
+/// Returns whether the content is the result of replacing `old` by `new`.
 pub(super) fn edit_status(content: &[u8], old: &[u8], new: &[u8]) -> EditStatus {
     if old.is_empty() {
         // The tool rejects such an edit.
@@ -33,8 +33,8 @@ pub(super) fn edit_status(content: &[u8], old: &[u8], new: &[u8]) -> EditStatus 
     if new.is_empty() {
         return deletion_status(content, old);
     }
-    let may_be_pending = matches(content, old, 2).len() == 1;
-    let positions = matches(content, new, VERIFY_MATCHES_MAX + 1);
+    let may_be_pending = find_positions(content, old, 2).len() == 1;
+    let positions = find_positions(content, new, VERIFY_MATCHES_MAX + 1);
     if positions.len() > VERIFY_MATCHES_MAX {
         return EditStatus::Unknown;
     }
@@ -47,10 +47,10 @@ pub(super) fn edit_status(content: &[u8], old: &[u8], new: &[u8]) -> EditStatus 
     }
 }
 
-/// A deletion can have happened anywhere: if the old string does not occur, reinserting it almost anywhere yields
-/// exactly one occurrence. If it occurs, only reinserting it inside itself could.
+/// Returns whether a deletion was done. If the old string does not occur, reinserting it almost anywhere yields exactly
+/// one occurrence, so the deletion can have happened. If it occurs, only reinserting it inside itself could.
 fn deletion_status(content: &[u8], old: &[u8]) -> EditStatus {
-    match matches(content, old, 2)[..] {
+    match find_positions(content, old, 2)[..] {
         [] => EditStatus::Applied,
         [_] if old.len() == 1 => EditStatus::NotApplied,
         [_] => EditStatus::ProbablyNotApplied,
@@ -60,7 +60,7 @@ fn deletion_status(content: &[u8], old: &[u8]) -> EditStatus {
     }
 }
 
-/// True if the old string occurs exactly once after it is reinserted at a position.
+/// Returns true if the old string occurs exactly once after it is reinserted at a position.
 fn occurs_once_before(content: &[u8], position: usize, old: &[u8], new_length: usize) -> bool {
     let (head, tail) = (&content[..position], &content[position + new_length..]);
     // Only around the position can there be occurrences that the content does not contain.
@@ -68,13 +68,13 @@ fn occurs_once_before(content: &[u8], position: usize, old: &[u8], new_length: u
     let near_head = &head[head.len() - reach.min(head.len())..];
     let near_tail = &tail[..reach.min(tail.len())];
     let near = [near_head, old, near_tail].concat();
-    matches(&near, old, 2).len() == 1
-        && matches(head, old, 1).is_empty()
-        && matches(tail, old, 1).is_empty()
+    find_positions(&near, old, 2).len() == 1
+        && find_positions(head, old, 1).is_empty()
+        && find_positions(tail, old, 1).is_empty()
 }
 
 /// Returns the positions of a string, including overlapping ones, up to a maximum number.
-pub(super) fn matches(content: &[u8], needle: &[u8], positions_max: usize) -> Vec<usize> {
+pub(super) fn find_positions(content: &[u8], needle: &[u8], positions_max: usize) -> Vec<usize> {
     let finder = Finder::new(needle);
     let mut positions = Vec::new();
     let mut from = 0;

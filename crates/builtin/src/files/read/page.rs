@@ -3,10 +3,10 @@
 use provost_workspace::text::count;
 use provost_workspace::{Error, Result};
 
-use super::header;
+use super::format_header;
 use crate::limits::CONTENT_BYTES_MAX;
 
-/// A page of lines.
+/// A page of lines of a file. It is filled while the whole file is read, because its header counts all lines.
 pub(crate) struct LinePage {
     /// Number of the first line. The first line of a file is 1.
     first: u64,
@@ -52,7 +52,7 @@ impl LinePage {
         self.filled_at
     }
 
-    /// Adds the next bytes of the file. Returns their number.
+    /// Adds the next bytes of the file. Returns the number of the bytes.
     pub(crate) fn take(&mut self, bytes: &[u8]) -> u64 {
         self.push(bytes);
         bytes.len() as u64
@@ -94,6 +94,7 @@ impl LinePage {
         }
     }
 
+    /// Appends a part of a line to the page, or drops it if the page is full.
     fn show(&mut self, piece: &[u8], is_line_start: bool) {
         if is_line_start {
             if self.shown == 0 {
@@ -117,7 +118,7 @@ impl LinePage {
         }
     }
 
-    /// Formats the page after the complete file was seen.
+    /// Returns the page with its header and notes. Returns an error if the page is past the end of the file.
     pub(crate) fn finish(self, path: &str, bytes: u64) -> Result<String> {
         let lines = self.ended + u64::from(self.is_open);
         if bytes == 0 {
@@ -133,14 +134,14 @@ impl LinePage {
         let is_whole = self.first == 1 && self.shown as u64 == lines && self.dropped == 0;
         let has_more = self.first + (self.shown as u64) <= lines;
         let header = (!is_whole)
-            .then(|| header(self.first, self.shown as u64, &count(lines, "line"), bytes));
+            .then(|| format_header(self.first, self.shown as u64, &count(lines, "line"), bytes));
         self.text(path, header, has_more)
     }
 
     /// Formats the page before the remaining lines were counted.
     pub(crate) fn finish_early(self, path: &str, bytes: u64) -> Result<String> {
         let lines = format!("more than {}", count(self.ended, "line"));
-        let header = header(self.first, self.shown as u64, &lines, bytes);
+        let header = format_header(self.first, self.shown as u64, &lines, bytes);
         self.text(path, Some(header), true)
     }
 

@@ -11,7 +11,7 @@ use provost_workspace::text::{count, escape_bytes, escape_name};
 
 use crate::limits::{CONTENT_BYTES_MAX, OUTPUT_LINES_MAX, SEARCH_LINE_BYTES_MAX};
 
-/// The matches so far.
+/// The matches so far, as text.
 pub(super) struct MatchList {
     text: String,
     path: String,
@@ -45,7 +45,7 @@ impl MatchList {
     }
 
     /// Starts the next file.
-    pub(super) fn begin(&mut self, path: &WorkspacePath) {
+    pub(super) fn begin_file(&mut self, path: &WorkspacePath) {
         self.path = escape_name(path.as_str().as_bytes());
         self.has_match = false;
     }
@@ -54,15 +54,15 @@ impl MatchList {
         FileSink(self)
     }
 
-    /// True if the result is full.
+    /// Returns true if no further match fits.
     pub(super) fn is_full(&self) -> bool {
         self.is_full
     }
 
-    /// Adds a line. Returns false if it does not fit.
-    fn line(&mut self, separator: char, number: u64, bytes: &[u8]) -> bool {
+    /// Appends a line. Returns false, and marks the result as full, if it does not fit.
+    fn push_line(&mut self, separator: char, number: u64, bytes: &[u8]) -> bool {
         let line =
-            format!("{}{separator}{number}{separator} {}\n", self.path, self.shortened(bytes));
+            format!("{}{separator}{number}{separator} {}\n", self.path, self.format_line(bytes));
         if self.lines == OUTPUT_LINES_MAX || self.text.len() + line.len() > CONTENT_BYTES_MAX {
             self.is_full = true;
             return false;
@@ -72,8 +72,8 @@ impl MatchList {
         true
     }
 
-    /// Returns a line without its line end, cut to the maximum length.
-    fn shortened(&self, bytes: &[u8]) -> String {
+    /// Returns a line without its line end, cut to the maximum length. Secrets are removed before the cut.
+    fn format_line(&self, bytes: &[u8]) -> String {
         let bytes = bytes.strip_suffix(b"\n").unwrap_or(bytes);
         let bytes = bytes.strip_suffix(b"\r").unwrap_or(bytes);
         if bytes.len() <= SEARCH_LINE_BYTES_MAX {
@@ -100,6 +100,7 @@ impl MatchList {
         }
     }
 
+    /// Returns the matches with a summary and notes.
     pub(super) fn finish(mut self, notes: &[String]) -> String {
         let files = count(self.files, "file");
         let matches = count(self.matches, "match");
@@ -128,7 +129,7 @@ impl Sink for FileSink<'_> {
             matches.is_full = true;
             return Ok(false);
         }
-        if !matches.line(':', found.line_number().unwrap_or(0), found.bytes()) {
+        if !matches.push_line(':', found.line_number().unwrap_or(0), found.bytes()) {
             return Ok(false);
         }
         matches.files += u64::from(!matches.has_match);
@@ -138,7 +139,7 @@ impl Sink for FileSink<'_> {
     }
 
     fn context(&mut self, _searcher: &Searcher, found: &SinkContext<'_>) -> io::Result<bool> {
-        Ok(self.0.line('-', found.line_number().unwrap_or(0), found.bytes()))
+        Ok(self.0.push_line('-', found.line_number().unwrap_or(0), found.bytes()))
     }
 
     fn context_break(&mut self, _searcher: &Searcher) -> io::Result<bool> {

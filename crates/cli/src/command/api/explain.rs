@@ -43,6 +43,7 @@ impl ApiCommand for Args {
     }
 }
 
+/// Formats an explanation for a terminal.
 fn text(explanation: &Explanation, has_color: bool) -> String {
     let Explanation { subject, state, cause, evidence, next, related, .. } = explanation;
     let (bold, plain) = if has_color { ("\x1b[1m", "\x1b[0m") } else { ("", "") };

@@ -304,6 +304,7 @@ impl ForkArgs {
 }
 
 impl ListRuns {
+    /// Returns the query of the list.
     fn query(&self) -> RunQuery {
         RunQuery {
             status: self.status,
@@ -318,6 +319,7 @@ impl ListRuns {
     }
 }
 
+/// Follows a run until it ends, and prints its result. Returns the exit code.
 async fn wait(cx: &mut Connection, run: RunId, timeout: Option<Duration>) -> Result<u8, CliError> {
     let found = cx.client.run(run).await?;
     if found.ended.is_none() {
@@ -332,6 +334,7 @@ async fn wait(cx: &mut Connection, run: RunId, timeout: Option<Duration>) -> Res
     }
 }
 
+/// Writes the model calls of a run as a cassette without secrets. Returns an error for a server.
 async fn export_cassette(cx: &Connection, run: RunId, file: Option<&Path>) -> Result<(), CliError> {
     let printer = &cx.printer;
     let Some(runtime) = cx.runtime() else {
@@ -343,7 +346,7 @@ async fn export_cassette(cx: &Connection, run: RunId, file: Option<&Path>) -> Re
     let redactor = provost_redact::Redactor::new();
     let redaction =
         CassetteRedaction::default().rule(move |text| redactor.redact(text).into_owned());
-    let (calls, cassette) = (cassette.calls.len(), cassette.redacted(&redaction));
+    let (calls, cassette) = (cassette.calls.len(), cassette.redact(&redaction));
     let Some(file) = file else {
         let text = cassette.to_json().map_err(|error| {
             CliError::new(ErrorKind::Malformed, format!("cannot write the cassette: {error}"))
@@ -356,6 +359,7 @@ async fn export_cassette(cx: &Connection, run: RunId, file: Option<&Path>) -> Re
     printer.print_result(&export, &run.to_string(), &text)
 }
 
+/// Replays a run, and prints whether the results agree. Returns the exit code.
 async fn replay(cx: &Connection, run: RunId) -> Result<u8, CliError> {
     let printer = &cx.printer;
     let replay = cx.client.replay_run(run).await?;

@@ -121,6 +121,7 @@ struct TimingArgs {
 }
 
 impl TimingArgs {
+    /// Returns the timing that the arguments select. Returns an error if they select none.
     fn timing(&self) -> Result<ScheduleTiming, CliError> {
         match (&self.cron, self.every, self.at) {
             (Some(cron), _, _) => Ok(ScheduleTiming::Cron(cron.clone())),
@@ -135,6 +136,7 @@ impl TimingArgs {
 }
 
 impl SetArgs {
+    /// Returns the schedule of the arguments.
     fn change(&self) -> Result<ScheduleChange, CliError> {
         Ok(ScheduleChange {
             timing: self.timing.timing()?,

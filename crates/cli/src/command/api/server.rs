@@ -54,6 +54,7 @@ impl ApiCommand for Args {
     }
 }
 
+/// Prints whether the server is healthy and ready, with its version.
 async fn status(cx: &Connection) -> Result<u8, CliError> {
     let (health, version) = (cx.client.health().await?, cx.client.version().await?);
     let readiness = cx.client.readiness().await?;
@@ -74,6 +75,7 @@ async fn status(cx: &Connection) -> Result<u8, CliError> {
     Ok(if health.ok && readiness.ok { 0 } else { ErrorKind::Unavailable.exit_code() })
 }
 
+/// Prints the identity of the caller.
 async fn whoami(cx: &Connection) -> Result<u8, CliError> {
     let principal = cx.client.identity().await?;
     cx.printer.print_details(&principal, &principal.name)?;

@@ -113,6 +113,7 @@ struct QueueArgs {
 }
 
 impl QueueArgs {
+    /// Returns the settings of the input queue.
     fn queue(&self) -> InputQueueOverride {
         let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         InputQueueOverride {
@@ -168,6 +169,7 @@ impl ApiCommand for Args {
     }
 }
 
+/// Prints the events of a session until the user presses Ctrl-C.
 async fn watch(cx: &Connection, session: &str, after: Option<String>) -> Result<u8, CliError> {
     let printer = &cx.printer;
     let mut signals = Signals::listen().map_err(|error| CliError::io("signals", &error))?;

@@ -199,7 +199,7 @@ impl ApiCommand for Args {
         }
     }
 
-    fn check(&mut self) -> Result<(), CliError> {
+    fn read_input(&mut self) -> Result<(), CliError> {
         match &mut self.action {
             TaskCommand::Submit(args) => args.read_message(),
             _ => Ok(()),
@@ -261,6 +261,7 @@ impl ApiCommand for Args {
     }
 }
 
+/// Follows the current run of a task until it ends, and prints its result. Returns the exit code.
 async fn wait(
     cx: &mut Connection,
     task: TaskId,

@@ -63,6 +63,7 @@ impl ApiCommand for Args {
     }
 }
 
+/// Prints the dashboard once.
 async fn once(cx: &Connection) -> Result<u8, CliError> {
     let printer = &cx.printer;
     let mut dashboard = Dashboard::default();
@@ -97,6 +98,7 @@ async fn refresh(client: &Client, dashboard: &mut Dashboard) -> Result<(), ApiEr
     Ok(())
 }
 
+/// Draws the dashboard until the user exits.
 async fn live(cx: &Connection) -> Result<u8, CliError> {
     let (client, output) = (&cx.client, &cx.printer.output);
     let mut dashboard = Dashboard::new(client.namespace());
@@ -138,6 +140,7 @@ async fn live(cx: &Connection) -> Result<u8, CliError> {
     }
 }
 
+/// Waits for the next item of a stream. Never returns after the end of the stream.
 async fn next(stream: &mut EventStream) -> Result<StreamItem, CliError> {
     match stream.next().await? {
         Some(item) => Ok(item),
@@ -145,6 +148,7 @@ async fn next(stream: &mut EventStream) -> Result<StreamItem, CliError> {
     }
 }
 
+/// Returns true if the key exits the dashboard.
 fn is_quit(event: &Event) -> bool {
     let Event::Key(key) = event else { return false };
     let is_ctrl_c = key.code == KeyCode::Char('c') && key.modifiers.contains(KeyModifiers::CONTROL);

@@ -92,6 +92,7 @@ pub(crate) fn run(args: &Args, data: Option<&Path>, output: &Output) -> Result<u
     }
 }
 
+/// Checks the database, and prints each damage.
 fn check(dir: &Path, output: &Output) -> Result<ActionResult, CliError> {
     let path = database::path(dir);
     progress(output, "checking …");
@@ -117,6 +118,7 @@ fn check(dir: &Path, output: &Output) -> Result<ActionResult, CliError> {
     Ok(ActionResult { text, json, code })
 }
 
+/// Copies the database to a file while it is in use.
 fn backup(dir: &Path, file: &Path, output: &Output) -> Result<ActionResult, CliError> {
     let stderr = *output;
     let mut last = None;
@@ -137,6 +139,7 @@ fn backup(dir: &Path, file: &Path, output: &Output) -> Result<ActionResult, CliE
     })
 }
 
+/// Restores the database from a backup. Returns an error if a database exists and `replace` is false.
 fn restore(
     dir: &Path,
     file: &Path,
@@ -158,6 +161,7 @@ fn restore(
     })
 }
 
+/// Returns the size of the database.
 fn stats(dir: &Path) -> Result<ActionResult, CliError> {
     let found = block_on(database::size(dir))??;
     let DatabaseSize { path, schema_version, generation, bytes, free_bytes, log_bytes, .. } =

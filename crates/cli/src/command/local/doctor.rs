@@ -97,6 +97,7 @@ pub(crate) fn run(args: &Args, data: Option<&Path>, output: &Output) -> Result<u
     }
 }
 
+/// Examines the environment, and returns the report and the exit code.
 fn examine(
     is_offline: bool,
     data: Option<&Path>,
@@ -161,6 +162,7 @@ fn open_model(choice: &ModelChoice) -> Result<(), CliError> {
     Ok(())
 }
 
+/// Checks which environment variables are set.
 fn variables(env: &dyn Fn(&str) -> Option<String>) -> Vec<DoctorCheck> {
     let names = [
         "PROVOST_MODEL",
@@ -181,6 +183,7 @@ fn variables(env: &dyn Fn(&str) -> Option<String>) -> Vec<DoctorCheck> {
     names.into_iter().map(check).collect()
 }
 
+/// Checks whether an Ollama server responds.
 fn ollama(
     is_offline: bool,
     env: &dyn Fn(&str) -> Option<String>,
@@ -263,6 +266,7 @@ fn data_checks(
     (vec![ok(NAME, dir.display().to_string()), database], 0)
 }
 
+/// Returns an error if the directory is not writable. Creates it if it does not exist.
 fn check_writable(dir: &Path) -> Result<(), CliError> {
     data::create(dir)?;
     let probe = dir.join(format!(".doctor-{}", std::process::id()));
@@ -273,6 +277,7 @@ fn check_writable(dir: &Path) -> Result<(), CliError> {
     })
 }
 
+/// Checks the capabilities of the terminal.
 fn terminal(env: &dyn Fn(&str) -> Option<String>) -> DoctorCheck {
     let is_tty = io::stdout().is_terminal() && io::stdin().is_terminal();
     let term = env("TERM").unwrap_or_else(|| "not set".to_owned());
@@ -294,6 +299,7 @@ fn terminal(env: &dyn Fn(&str) -> Option<String>) -> DoctorCheck {
     ok("terminal", format!("{term}, {size}, {color}"))
 }
 
+/// Returns the commands that the user can try next.
 fn next_steps(choice: Option<&ModelChoice>) -> Vec<String> {
     let steps: &[&str] = match choice.map(|choice| choice.provider) {
         Some(Provider::Demo) => &[
@@ -310,6 +316,7 @@ fn next_steps(choice: Option<&ModelChoice>) -> Vec<String> {
     steps.iter().map(|&step| step.to_owned()).collect()
 }
 
+/// Formats the report for a terminal.
 fn show(report: &Report, has_color: bool) -> String {
     let mut text = format!("provost {}\n\n", report.version);
     for check in &report.checks {

@@ -105,6 +105,7 @@ fn resume_hint(session: Option<&str>, is_local: bool) -> String {
     }
 }
 
+/// Sends the prompt, or continues the unfinished run, and prints the run until it ends.
 async fn execute(
     args: &Args,
     output: &Output,
@@ -203,6 +204,7 @@ pub(crate) fn exit_code<O: Write, E: Write>(
     }
 }
 
+/// Returns the prompt of the argument and of piped input. Returns an error if both are empty.
 fn prompt(argument: Option<&str>) -> Result<String, CliError> {
     let text = match argument {
         Some("-") => stdin::read_all(io::stdin().lock())?,

@@ -143,6 +143,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<u8, CliError> {
     Ok(0)
 }
 
+/// Prints the entries of the catalog.
 fn list<'a>(
     printer: &Printer,
     entries: impl Iterator<Item = &'a CatalogEntry>,
@@ -155,6 +156,7 @@ fn list<'a>(
     printer.print_list(&Page { items, next: None })
 }
 
+/// Returns the entry of a model. Returns an error if the catalog does not have it.
 fn find<'a>(catalog: &'a ModelCatalog, model: &str) -> Result<&'a CatalogEntry, CliError> {
     catalog.find(model).ok_or_else(|| {
         CliError::new(ErrorKind::NotFound, format!("`{model}` is not in the catalog")).hint(
@@ -163,6 +165,7 @@ fn find<'a>(catalog: &'a ModelCatalog, model: &str) -> Result<&'a CatalogEntry, 
     })
 }
 
+/// Prints the prices of a model, or the cost of the given number of tokens.
 fn print_price(
     printer: &Printer,
     catalog: &ModelCatalog,
@@ -186,6 +189,7 @@ fn print_price(
     printer.print_result(&price, &name, &format!("{cost}"))
 }
 
+/// Merges the models that a provider lists into the catalog of the user.
 async fn refresh_catalog(
     printer: &Printer,
     mut catalog: ModelCatalog,

@@ -155,6 +155,7 @@ struct SecretCommand<'a> {
 }
 
 impl SecretCommand<'_> {
+    /// Reads the value of a secret from a prompt or standard input, and stores it encrypted. Returns the exit code.
     fn set(&self, name: &str, key: &str) -> Result<u8, CliError> {
         let reference = SecretRef { namespace: None, name: name.to_owned(), key: key.to_owned() };
         reference.check().map_err(problem)?;
@@ -169,6 +170,7 @@ impl SecretCommand<'_> {
         Ok(0)
     }
 
+    /// Prints the names of the stored secrets. Needs no key.
     fn list(&self, all: bool) -> Result<u8, CliError> {
         // Listing needs no key, because it does not decrypt values.
         let store = self.store()?;
@@ -179,6 +181,8 @@ impl SecretCommand<'_> {
         Ok(0)
     }
 
+    /// Encrypts all secrets with a new master key, or finishes an interrupted rotation with the current key. If
+    /// `discard_old_keys` is true, removes the other keys. Returns the exit code.
     fn rotate(&self, discard_old_keys: bool) -> Result<u8, CliError> {
         let (source, mut keys) = self.keys()?;
         let store = self.store()?;
@@ -203,6 +207,7 @@ impl SecretCommand<'_> {
         Ok(0)
     }
 
+    /// Deletes a secret, or one of its keys. Returns the exit code.
     fn delete(&self, name: &str, key: Option<&str>) -> Result<u8, CliError> {
         let store = self.store()?;
         let removed =
@@ -256,6 +261,7 @@ fn value(reference: &SecretRef, output: &Output) -> Result<Secret<String>, CliEr
     Ok(Secret::from(line))
 }
 
+/// Reads a value from the terminal without showing it. Returns an error without a terminal.
 fn prompt_value(reference: &SecretRef, output: &Output) -> Result<Secret<String>, CliError> {
     use std::io::IsTerminal;
     if !io::stdin().is_terminal() || !output.stderr_tty {

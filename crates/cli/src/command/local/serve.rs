@@ -137,6 +137,7 @@ pub(crate) fn run(args: &Args, data: Option<&Path>, output: &Output) -> Result<u
     code
 }
 
+/// Serves the API until a signal stops the program. Returns the exit code.
 async fn serve(args: &Args, host: HostContext, output: &Output) -> Result<u8, CliError> {
     let (mut signals, reloads) = listen_to_signals(args.tools.manifests.is_some())?;
     let listener = bind(args.listen).await?;
@@ -169,7 +170,7 @@ async fn serve(args: &Args, host: HostContext, output: &Output) -> Result<u8, Cl
     }
 }
 
-/// Values of the process that a server needs besides its arguments.
+/// Values of the process that a server needs in addition to its arguments.
 struct HostContext {
     dir: PathBuf,
     redactor: Redactor,
@@ -246,6 +247,7 @@ async fn reload(manifests: &Manifests, mut requests: watch::Receiver<u32>, outpu
     std::future::pending().await
 }
 
+/// Opens the listening socket. The error has a hint for its cause.
 async fn bind(address: SocketAddr) -> Result<TcpListener, CliError> {
     TcpListener::bind(address).await.map_err(|error| {
         let hint = match error.kind() {

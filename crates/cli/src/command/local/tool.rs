@@ -210,6 +210,7 @@ impl ToolOptions {
 }
 
 impl<'a> ToolCommand<'a> {
+    /// Opens the tools of the command.
     async fn open(
         options: &'a ToolOptions,
         dir: &Path,
@@ -258,6 +259,7 @@ impl<'a> ToolCommand<'a> {
         self.options.namespace.as_str()
     }
 
+    /// Returns all tools, built-in and declared.
     fn all(&self) -> Vec<ToolInfo> {
         let declared = self.tools.declared.as_ref();
         let declared =
@@ -266,12 +268,14 @@ impl<'a> ToolCommand<'a> {
         declared.iter().map(|tool| declared_tool(tool)).chain(built_in).collect()
     }
 
+    /// Prints all tools.
     fn list(&self) -> Result<u8, CliError> {
         let items: Vec<ToolRow> = self.all().into_iter().map(ToolRow).collect();
         self.printer.print_list(&Page { items, next: None })?;
         Ok(0)
     }
 
+    /// Prints one tool. Returns an error if it does not exist.
     fn get(&self, name: &str) -> Result<u8, CliError> {
         let tool = self.find(name)?;
         let declared = self.tools.declared.as_ref();

@@ -6,6 +6,7 @@ use crate::tui::slash::{self, SlashCommand};
 use crate::tui::transcript::EntryBody;
 
 impl App {
+    /// Executes a slash command.
     pub(super) fn slash(&mut self, command: SlashCommand) -> Vec<Effect> {
         let is_idle = self.running.is_none();
         match command {

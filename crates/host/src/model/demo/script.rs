@@ -123,6 +123,7 @@ fn slug(text: &str) -> String {
     if cut.is_empty() { "note".to_owned() } else { cut }
 }
 
+/// Returns the text before the tool calls of a turn.
 fn introduce(calls: &[(&'static str, Value)]) -> &'static str {
     match calls {
         [("save_note", _)] => "I will save that after your approval.",

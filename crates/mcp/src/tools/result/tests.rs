@@ -3,7 +3,7 @@
 use super::*;
 
 fn typed(value: Value) -> ToolOutput {
-    output(serde_json::from_value(value).unwrap())
+    to_output(serde_json::from_value(value).unwrap())
 }
 
 #[test]
@@ -17,15 +17,15 @@ fn text_and_pictures_and_files_keep_their_order() {
         { "type": "resource_link", "uri": "file:///c", "name": "c" },
     ] }));
     assert!(!given.is_error);
-    assert_eq!(given.parts[0], text("look"));
+    assert_eq!(given.parts[0], text_part("look"));
     assert_eq!(given.parts[1], ToolResultPart::Image(Image::bytes("image/png", [1, 2, 3])));
     assert!(matches!(&given.parts[2], ToolResultPart::File(file) if file.name.is_none()));
     assert_eq!(
         given.parts[3],
         ToolResultPart::File(Document::bytes("b.pdf", "application/pdf", [1, 2, 3]))
     );
-    assert_eq!(given.parts[4], text("[resource file:///n.txt]\nnote"));
-    assert_eq!(given.parts[5], text("[resource file:///c: c]"));
+    assert_eq!(given.parts[4], text_part("[resource file:///n.txt]\nnote"));
+    assert_eq!(given.parts[5], text_part("[resource file:///c: c]"));
 }
 
 #[test]
@@ -67,21 +67,21 @@ fn too_many_parts_are_counted() {
     let content = vec![json!({ "type": "text", "text": "x" }); PARTS_MAX + 7];
     let given = typed(json!({ "content": content }));
     assert_eq!(given.parts.len(), PARTS_MAX + 1);
-    assert_eq!(given.parts[PARTS_MAX], text("[7 further parts omitted]"));
+    assert_eq!(given.parts[PARTS_MAX], text_part("[7 further parts omitted]"));
 }
 
 #[test]
 fn a_result_that_is_partly_wrong_keeps_what_is_right() {
-    let given = loose_output(json!({ "content": [
+    let given = parse_loose_output(json!({ "content": [
         { "type": "text", "text": "good" },
         { "type": "hologram", "data": 1 },
         "bare",
     ], "isError": true }))
     .unwrap();
     assert!(given.is_error);
-    assert_eq!(given.parts[0], text("good"));
+    assert_eq!(given.parts[0], text_part("good"));
     assert!(matches!(&given.parts[1], ToolResultPart::Text { text } if text.contains("hologram")));
-    assert_eq!(given.parts[2], text("bare"));
-    assert_eq!(loose_output(json!({ "nothing": 1 })), None);
-    assert_eq!(loose_output(json!(7)), None);
+    assert_eq!(given.parts[2], text_part("bare"));
+    assert_eq!(parse_loose_output(json!({ "nothing": 1 })), None);
+    assert_eq!(parse_loose_output(json!(7)), None);
 }

@@ -13,7 +13,7 @@ use rmcp::transport::streamable_http_client::{
     AuthRequiredError, InsufficientScopeError, StreamableHttpError, StreamableHttpPostResponse,
 };
 
-use super::{Failure, HttpError, JSON, body, content_type};
+use super::{Failure, HttpError, JSON, content_type, read_body};
 use crate::Error;
 use crate::connection::redaction::ServerRedaction;
 use crate::limits::{ERROR_BODY_BYTES_MAX, RETRY_AFTER_MAX};
@@ -35,8 +35,8 @@ pub(super) fn check_access(response: &NetResponse) -> Result<(), Failure> {
     }
 }
 
-/// Converts an error status into an error.
-pub(super) async fn error_response(
+/// Converts a response with an error status to an error.
+pub(super) async fn to_error(
     response: NetResponse,
     message: &ClientJsonRpcMessage,
     has_session: bool,
@@ -44,7 +44,7 @@ pub(super) async fn error_response(
     let status = response.status;
     let wait = retry_after(&response.headers);
     let is_json = content_type(&response).is_some_and(|kind| kind.starts_with(JSON));
-    let body = body(response, ERROR_BODY_BYTES_MAX).await.unwrap_or_default();
+    let body = read_body(response, ERROR_BODY_BYTES_MAX).await.unwrap_or_default();
     let text = || format!("HTTP {status}: {}", String::from_utf8_lossy(&body));
     let refused = match status {
         StatusCode::UNAUTHORIZED => Some(HttpError::Authorization(text())),
@@ -78,14 +78,15 @@ pub(super) async fn error_response(
     }
 }
 
-/// Returns the time that the server asks to wait, at most [`RETRY_AFTER_MAX`].
+/// Returns the time that the server asks to wait, at most [`RETRY_AFTER_MAX`]. `None` if the response has no such
+/// header.
 fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     provost_net::headers::retry_after(headers, SystemTime::now())
         .map(|wait| wait.min(RETRY_AFTER_MAX))
 }
 
-/// Returns the error of a server that rejected the request. `None` for other failures.
-pub(crate) fn denied(
+/// Returns the error of a server that rejected the request. `None` for other errors.
+pub(crate) fn denied_error(
     server: &str,
     redaction: &ServerRedaction,
     failure: &(dyn std::error::Error + 'static),

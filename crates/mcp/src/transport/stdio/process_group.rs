@@ -23,7 +23,7 @@ struct ProcessGroup {
     exit: OnceLock<ExitKind>,
 }
 
-/// Starts a program in its own process group.
+/// Starts a program in its own process group. Returns an error if it cannot be started.
 pub(super) fn start(mut command: Command) -> Result<LaunchedServer, LaunchError> {
     command.stdin(Pipe::piped()).stdout(Pipe::piped()).stderr(Pipe::piped());
     command.process_group(0).kill_on_drop(true);
@@ -40,7 +40,8 @@ pub(super) fn start(mut command: Command) -> Result<LaunchedServer, LaunchError>
 }
 
 impl ProcessGroup {
-    fn signal(&self, signal: Signal) {
+    /// Sends a signal to the process group. Does nothing after the process was reaped.
+    fn send_signal(&self, signal: Signal) {
         let child = locked(&self.child);
         if child.is_some()
             && let Err(error) = kill_process_group(self.leader, signal)
@@ -51,7 +52,7 @@ impl ProcessGroup {
 }
 
 impl ServerProcessHandle for ProcessGroup {
-    /// Does not reap the process.
+    /// Returns the exit status without reaping the process. `None` while it runs.
     fn exit(&self) -> Option<ExitKind> {
         if let Some(exit) = self.exit.get() {
             return Some(*exit);
@@ -67,11 +68,11 @@ impl ServerProcessHandle for ProcessGroup {
     }
 
     fn terminate(&self) {
-        self.signal(Signal::TERM);
+        self.send_signal(Signal::TERM);
     }
 
     fn kill(&self) {
-        self.signal(Signal::KILL);
+        self.send_signal(Signal::KILL);
     }
 
     fn kill_and_wait(&self) -> BoxFuture<'_, ()> {

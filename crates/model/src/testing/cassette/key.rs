@@ -15,11 +15,12 @@ const VALUE_CHARS_MAX: usize = 120;
 /// Fields that change between runs and do not identify a request.
 const VOLATILE: [&str; 2] = ["created_at", "model"];
 
-/// Returns a request as JSON, without its deadline and the times of its messages.
-pub(super) fn of(request: &ChatRequest) -> Value {
+/// Returns the fields of a request that identify it as JSON. Omits the deadline, the times of its messages and default
+/// settings.
+pub(super) fn request_key(request: &ChatRequest) -> Value {
     let ChatRequest { system, messages, tools, tool_choice, settings, output, deadline: _ } =
         request;
-    let mut key = of_messages(messages);
+    let mut key = messages_key(messages);
     let mut set = |name: &str, value: Value| key[name] = value;
     if let Some(system) = system {
         set("system", (**system).into());
@@ -40,8 +41,8 @@ pub(super) fn of(request: &ChatRequest) -> Value {
     key
 }
 
-/// Returns the JSON of a request of which only the messages are known.
-pub(super) fn of_messages(messages: &[Arc<Message>]) -> Value {
+/// Returns the identifying fields of a request of which only the messages are known.
+pub(super) fn messages_key(messages: &[Arc<Message>]) -> Value {
     let messages = messages.iter().map(|message| {
         let mut message = to_json(&**message);
         if let Some(fields) = message.as_object_mut() {
@@ -56,6 +57,7 @@ fn to_json(value: &impl serde::Serialize) -> Value {
     serde_json::to_value(value).unwrap_or_default()
 }
 
+/// Removes the fields of an object that are null or empty. Returns other values unchanged.
 fn without_nulls(value: Value) -> Value {
     let Value::Object(fields) = value else { return value };
     let is_empty = |value: &Value| match value {
@@ -75,7 +77,8 @@ pub(super) fn matches(recorded: &Value, requested: &Value) -> bool {
     recorded.iter().all(|(name, value)| requested.get(name) == Some(value))
 }
 
-/// Returns the differences between a request and a recorded one, with their paths.
+/// Returns a description of each difference between a request and a recorded request, with its path. Fields that were
+/// not recorded are ignored.
 pub(super) fn compare_requests(recorded: &Value, requested: &Value) -> Vec<String> {
     let empty = Map::new();
     let (one, two) =
@@ -87,6 +90,7 @@ pub(super) fn compare_requests(recorded: &Value, requested: &Value) -> Vec<Strin
     differences
 }
 
+/// Appends the differences between two values to `differences`, up to [`DIFFERENCES_MAX`].
 fn compare(path: &str, recorded: &Value, requested: &Value, differences: &mut Vec<String>) {
     if recorded == requested || differences.len() >= DIFFERENCES_MAX {
         return;
@@ -114,6 +118,7 @@ fn compare(path: &str, recorded: &Value, requested: &Value, differences: &mut Ve
     }
 }
 
+/// Returns a value as text of limited length, or `nothing` for null.
 fn excerpt(value: &Value) -> String {
     let text = match value {
         Value::Null => return "nothing".to_owned(),

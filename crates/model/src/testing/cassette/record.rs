@@ -21,6 +21,7 @@ pub struct RecordingModel<M> {
     state: Arc<RecordingState>,
 }
 
+/// Calls recorded so far, and the rules that remove secrets from them.
 struct RecordingState {
     redaction: CassetteRedaction,
     cassette: Mutex<Cassette>,
@@ -40,9 +41,10 @@ impl<M: ChatModel> RecordingModel<M> {
 }
 
 impl RecordingState {
+    /// Removes secrets from a call and records it.
     fn record(&self, request: Value, outcome: Result<ModelResponse, &ModelError>) {
         let call = RecordedCall { request, answer: RecordedAnswer::of(outcome) };
-        let call = self.redaction.call(call);
+        let call = self.redaction.redact_call(call);
         self.cassette.lock().calls.push(call);
     }
 }
@@ -67,6 +69,7 @@ impl<M: ChatModel> ChatModel for RecordingModel<M> {
     }
 }
 
+/// Stream of a model that records the call when the stream ends or fails.
 struct RecordingStream {
     state: Arc<RecordingState>,
     stream: ModelStream,

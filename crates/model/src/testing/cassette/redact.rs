@@ -52,8 +52,8 @@ impl CassetteRedaction {
         self
     }
 
-    /// Returns a text without secrets.
-    pub fn text(&self, text: &str) -> String {
+    /// Returns the text with all secrets replaced.
+    pub fn redact_text(&self, text: &str) -> String {
         let mut text = mask_keys(text);
         for secret in &self.secrets {
             let secret = secret.expose().as_str();
@@ -64,21 +64,22 @@ impl CassetteRedaction {
         self.rules.iter().fold(text, |text, rule| rule(&text))
     }
 
-    /// Removes secrets from all texts of a JSON value.
-    pub(super) fn value(&self, value: &mut Value) {
+    /// Replaces secrets in all strings of a JSON value. Keys of objects are unchanged.
+    pub(super) fn redact_value(&self, value: &mut Value) {
         match value {
-            Value::String(text) => *text = self.text(text),
-            Value::Array(items) => items.iter_mut().for_each(|item| self.value(item)),
-            Value::Object(fields) => fields.values_mut().for_each(|field| self.value(field)),
+            Value::String(text) => *text = self.redact_text(text),
+            Value::Array(items) => items.iter_mut().for_each(|item| self.redact_value(item)),
+            Value::Object(fields) => fields.values_mut().for_each(|field| self.redact_value(field)),
             Value::Null | Value::Bool(_) | Value::Number(_) => {}
         }
     }
 
-    pub(super) fn call(&self, call: RecordedCall) -> RecordedCall {
+    /// Returns a call with all secrets replaced. A response that redaction makes invalid becomes an error.
+    pub(super) fn redact_call(&self, call: RecordedCall) -> RecordedCall {
         let RecordedCall { mut request, answer } = call;
-        self.value(&mut request);
+        self.redact_value(&mut request);
         let redacted = serde_json::to_value(&answer).and_then(|mut data| {
-            self.value(&mut data);
+            self.redact_value(&mut data);
             serde_json::from_value(data)
         });
         // A value that serializes also deserializes. If it does not, an error is recorded instead of a possible secret.
@@ -97,7 +98,7 @@ impl fmt::Debug for CassetteRedaction {
     }
 }
 
-/// Replaces keys with a known prefix.
+/// Replaces words that start with the prefix of a well-known key.
 fn mask_keys(text: &str) -> String {
     let is_key_char = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
     let mut out = String::with_capacity(text.len());

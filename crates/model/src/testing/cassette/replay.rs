@@ -20,6 +20,7 @@ pub struct ReplayModel {
     state: Arc<ReplayState>,
 }
 
+/// Cassette with the calls that were already replayed.
 struct ReplayState {
     info: ModelInfo,
     redaction: CassetteRedaction,
@@ -28,8 +29,8 @@ struct ReplayState {
 }
 
 impl ReplayModel {
-    /// Creates a model that replays a cassette. `redaction` must be the one of the recording, because requests are
-    /// compared after it.
+    /// Creates a model that replays a cassette. `redaction` must have the rules of the recording, because requests are
+    /// compared after redaction.
     pub fn new(cassette: Cassette, info: ModelInfo, redaction: CassetteRedaction) -> Self {
         let played = Mutex::new(vec![false; cassette.calls.len()]);
         Self { state: Arc::new(ReplayState { info, redaction, cassette, played }) }
@@ -40,9 +41,11 @@ impl ReplayModel {
         self.state.played.lock().iter().filter(|played| !**played).count()
     }
 
-    fn response(&self, request: &ChatRequest) -> Result<ModelResponse, ModelError> {
+    /// Returns the response of the first matching call that was not replayed yet, and marks it. Returns an error if no
+    /// recorded call matches, or the recorded error.
+    fn take_response(&self, request: &ChatRequest) -> Result<ModelResponse, ModelError> {
         let mut requested = request_key(request);
-        self.state.redaction.value(&mut requested);
+        self.state.redaction.redact_value(&mut requested);
         let calls = &self.state.cassette.calls;
         let mut played = self.state.played.lock();
         let is_match = |at: &usize| !played[*at] && key::matches(&calls[*at].request, &requested);
@@ -61,7 +64,8 @@ impl ReplayModel {
         }
     }
 
-    /// Returns the error of a request that was not recorded, with its differences to the next recorded call.
+    /// Creates the error for a request without a recorded response. Its message has the differences to the next
+    /// recorded call.
     fn mismatch_error(&self, requested: &serde_json::Value, next: Option<usize>) -> ModelError {
         let calls = &self.state.cassette.calls;
         let explanation = match next.and_then(|at| Some((at, calls.get(at)?))) {
@@ -92,7 +96,7 @@ impl ChatModel for ReplayModel {
     fn stream(&self, request: ChatRequest) -> ModelStream {
         let model = self.clone();
         let answer = stream::once(async move {
-            let events: Vec<Result<ModelEvent, ModelError>> = match model.response(&request) {
+            let events: Vec<Result<ModelEvent, ModelError>> = match model.take_response(&request) {
                 Ok(response) => to_events(response).into_iter().map(Ok).collect(),
                 Err(error) => vec![Err(error)],
             };
@@ -102,7 +106,7 @@ impl ChatModel for ReplayModel {
     }
 }
 
-/// Returns the events of a response.
+/// Converts a response to the events of a stream.
 fn to_events(response: ModelResponse) -> Vec<ModelEvent> {
     let ModelResponse { message, usage, usage_known, stop, response_id, metadata } = response;
     let mut events = vec![ModelEvent::Started { response_id, model: message.model }];

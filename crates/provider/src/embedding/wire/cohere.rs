@@ -4,7 +4,7 @@ use provost_model::ModelError;
 use serde::{Deserialize, Serialize};
 
 use super::{EmbedRequest, EmbedResponse};
-use crate::http::api::json;
+use crate::http::api::to_json_body;
 use crate::wire::malformed;
 use provost_model::EmbeddingInputType;
 
@@ -24,7 +24,13 @@ pub(super) fn encode(request: EmbedRequest<'_>) -> Result<Vec<u8>, ModelError> {
         EmbeddingInputType::Document => "search_document",
         EmbeddingInputType::Query => "search_query",
     };
-    json(&CohereRequest { model, texts, input_type, embedding_types: ["float"], output_dimension })
+    to_json_body(&CohereRequest {
+        model,
+        texts,
+        input_type,
+        embedding_types: ["float"],
+        output_dimension,
+    })
 }
 
 #[derive(Deserialize)]

@@ -4,7 +4,7 @@ use provost_model::ModelError;
 use serde::{Deserialize, Serialize};
 
 use super::{EmbedRequest, EmbedResponse};
-use crate::http::api::json;
+use crate::http::api::to_json_body;
 use crate::wire::malformed;
 use provost_model::EmbeddingInputType;
 
@@ -45,7 +45,7 @@ pub(super) fn encode<'a>(request: EmbedRequest<'a>) -> Result<Vec<u8>, ModelErro
         task_type,
         output_dimensionality,
     };
-    json(&BatchEmbedRequest { requests: texts.iter().map(request).collect() })
+    to_json_body(&BatchEmbedRequest { requests: texts.iter().map(request).collect() })
 }
 
 #[derive(Deserialize)]

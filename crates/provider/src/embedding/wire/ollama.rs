@@ -4,7 +4,7 @@ use provost_model::ModelError;
 use serde::{Deserialize, Serialize};
 
 use super::{EmbedRequest, EmbedResponse};
-use crate::http::api::json;
+use crate::http::api::to_json_body;
 use crate::wire::malformed;
 
 #[derive(Serialize)]
@@ -17,7 +17,7 @@ struct OllamaRequest<'a> {
 
 pub(super) fn encode(request: EmbedRequest<'_>) -> Result<Vec<u8>, ModelError> {
     let EmbedRequest { model, texts: input, dimensions, .. } = request;
-    json(&OllamaRequest { model, input, dimensions })
+    to_json_body(&OllamaRequest { model, input, dimensions })
 }
 
 #[derive(Deserialize)]

@@ -4,7 +4,7 @@ use provost_model::ModelError;
 use serde::{Deserialize, Serialize};
 
 use super::{EmbedRequest, EmbedResponse};
-use crate::http::api::json;
+use crate::http::api::to_json_body;
 use crate::wire::malformed;
 
 #[derive(Serialize)]
@@ -18,7 +18,7 @@ struct OpenAiRequest<'a> {
 
 pub(super) fn encode(request: EmbedRequest<'_>) -> Result<Vec<u8>, ModelError> {
     let EmbedRequest { model, texts: input, dimensions, .. } = request;
-    json(&OpenAiRequest { model, input, encoding_format: "float", dimensions })
+    to_json_body(&OpenAiRequest { model, input, encoding_format: "float", dimensions })
 }
 
 #[derive(Deserialize)]

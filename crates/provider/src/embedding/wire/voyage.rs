@@ -4,7 +4,7 @@ use provost_model::ModelError;
 use serde::Serialize;
 
 use super::{EmbedRequest, EmbedResponse, openai};
-use crate::http::api::json;
+use crate::http::api::to_json_body;
 use provost_model::EmbeddingInputType;
 
 #[derive(Serialize)]
@@ -22,7 +22,7 @@ pub(super) fn encode(request: EmbedRequest<'_>) -> Result<Vec<u8>, ModelError> {
         EmbeddingInputType::Document => "document",
         EmbeddingInputType::Query => "query",
     };
-    json(&VoyageRequest { model, input, input_type, output_dimension })
+    to_json_body(&VoyageRequest { model, input, input_type, output_dimension })
 }
 
 pub(super) fn decode(body: &[u8]) -> Result<EmbedResponse, ModelError> {

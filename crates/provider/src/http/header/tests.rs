@@ -17,7 +17,7 @@ fn s226_request_id_and_rate_limits_are_kept() {
         ("set-cookie", "secret"),
     ]);
     assert_eq!(
-        metadata(&headers, request_id(&headers).as_deref()),
+        metadata_events(&headers, request_id(&headers).as_deref()),
         [
             ModelEvent::Metadata("request_id".into(), "req_1".into()),
             ModelEvent::Metadata(

@@ -22,6 +22,7 @@ const ASSISTANT: &str = "assistant";
 /// Prefix of call ids that were escaped.
 const ESCAPED_PREFIX: &str = "esc-";
 
+/// Marker for the end of a part that the vendor caches.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub(super) struct CacheControl {
     #[serde(rename = "type")]
@@ -109,7 +110,8 @@ pub(super) struct MessageRange {
     pub(super) blocks: Range<usize>,
 }
 
-/// A conversation with alternating roles. All its blocks are in one list.
+/// The messages of a request with alternating roles, and the texts of its system messages. The blocks of all messages
+/// are in one list.
 #[derive(Default)]
 pub(super) struct MessageBlocks<'a> {
     pub(super) blocks: Vec<Block<'a>>,
@@ -135,6 +137,8 @@ impl<'a> MessageBlocks<'a> {
         conversation
     }
 
+    /// Appends the converted parts of a message to the last message if that has the same role, otherwise as a new
+    /// message. Does nothing without parts.
     fn push(&mut self, message: &'a Message, info: &ModelInfo) {
         let mut start = self.blocks.len();
         if message.role == Role::Summary {
@@ -145,7 +149,7 @@ impl<'a> MessageBlocks<'a> {
         for part in &message.parts {
             match part {
                 ContentPart::Reasoning(_) if !same_model => {}
-                part => self.blocks.extend(block(part, info)),
+                part => self.blocks.extend(convert_part(part, info)),
             }
         }
         if self.blocks.len() == start {
@@ -230,17 +234,18 @@ impl<'a> MessageBlocks<'a> {
     }
 }
 
-fn block<'a>(part: &'a ContentPart, info: &ModelInfo) -> Option<Block<'a>> {
+/// Converts a part of a message. `None` if it is blank, unknown, or reasoning of another provider.
+fn convert_part<'a>(part: &'a ContentPart, info: &ModelInfo) -> Option<Block<'a>> {
     let content = match part {
         ContentPart::Text { text } if text.trim().is_empty() => return None,
         ContentPart::Text { text } => BlockContent::text(text),
         ContentPart::Image(image) => BlockContent::image(image, info),
         ContentPart::Document(document) => BlockContent::document(document),
-        ContentPart::Reasoning(reasoning) => thinking(reasoning)?,
+        ContentPart::Reasoning(reasoning) => thinking_block(reasoning)?,
         ContentPart::ToolCall(call) => BlockContent::ToolUse {
-            id: call_id(&call.id),
+            id: escape_call_id(&call.id),
             name: &call.name,
-            input: Arguments::read(&call.arguments),
+            input: Arguments::parse(&call.arguments),
         },
         ContentPart::ToolResult(result) => BlockContent::result(result, info),
         ContentPart::Unknown(_) => return None,
@@ -248,8 +253,8 @@ fn block<'a>(part: &'a ContentPart, info: &ModelInfo) -> Option<Block<'a>> {
     Some(Block::new(content))
 }
 
-/// Returns a thinking block if this provider signed it. The data is sent back unchanged.
-fn thinking(reasoning: &Reasoning) -> Option<BlockContent<'_>> {
+/// Converts reasoning, with unchanged data. `None` if another provider signed it.
+fn thinking_block(reasoning: &Reasoning) -> Option<BlockContent<'_>> {
     let opaque = reasoning.opaque.as_ref()?;
     match (opaque.provider.as_str(), opaque.kind.as_str()) {
         (PROVIDER, SIGNATURE) => {
@@ -265,7 +270,7 @@ fn thinking(reasoning: &Reasoning) -> Option<BlockContent<'_>> {
 ///
 /// Different ids stay different, because otherwise a result could match another call. Therefore `-` itself and ids that
 /// start with the prefix are escaped too.
-fn call_id(id: &str) -> Cow<'_, str> {
+fn escape_call_id(id: &str) -> Cow<'_, str> {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
     let is_allowed = |byte: u8| is_plain(byte) || byte == b'-';
     if !id.is_empty() && !id.starts_with(ESCAPED_PREFIX) && id.bytes().all(is_allowed) {
@@ -286,6 +291,7 @@ impl<'a> BlockContent<'a> {
         Self::Text { text: Cow::Borrowed(text) }
     }
 
+    /// Converts an image, or returns a note if the model does not accept images.
     fn image(image: &'a Image, info: &ModelInfo) -> Self {
         if !info.images {
             return Self::text(IMAGE_NOTE);
@@ -297,6 +303,7 @@ impl<'a> BlockContent<'a> {
         Self::Image { source }
     }
 
+    /// Converts a document, or returns a note if the model cannot read it.
     fn document(document: &'a Document) -> Self {
         let source = match document_form(document) {
             DocumentForm::Pdf(data) => BlockSource::Base64 { media_type: "application/pdf", data },
@@ -309,6 +316,7 @@ impl<'a> BlockContent<'a> {
         Self::Document { source, title: document.name.as_deref() }
     }
 
+    /// Converts a tool result with its images and files.
     fn result(result: &'a ToolResult, info: &ModelInfo) -> Self {
         let content = result.parts.iter().filter_map(|part| match part {
             ToolResultPart::Text { text } if text.trim().is_empty() => None,
@@ -318,7 +326,7 @@ impl<'a> BlockContent<'a> {
             ToolResultPart::Unknown(_) => None,
         });
         Self::ToolResult {
-            tool_use_id: call_id(&result.call_id),
+            tool_use_id: escape_call_id(&result.call_id),
             content: content.collect(),
             is_error: result.is_error,
         }

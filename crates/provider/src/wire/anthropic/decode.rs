@@ -11,7 +11,7 @@ use crate::wire::SseEvent;
 use crate::wire::arguments::Text;
 use crate::wire::{DecodeStatus, Decoder, error, malformed};
 
-/// All events in one flat struct. A tagged enum would first copy each event into a tree.
+/// Fields of all event types. A tagged enum would first copy each event into a tree.
 #[derive(Deserialize)]
 struct StreamEvent<'a> {
     #[serde(borrow, rename = "type")]
@@ -79,7 +79,7 @@ impl EventUsage {
     }
 
     /// Converts the counts. The vendor does not include cached tokens in the input count; [`Usage`] does.
-    fn read(&self) -> Usage {
+    fn to_usage(self) -> Usage {
         let cache_read = self.cache_read_input_tokens.unwrap_or(0);
         let cache_write = self.cache_creation_input_tokens.unwrap_or(0);
         let plain = self.input_tokens.unwrap_or(0);
@@ -93,14 +93,14 @@ impl EventUsage {
     }
 }
 
-/// A content block that is not complete.
+/// A content block of the message whose end has not arrived.
 enum OpenBlock {
     Thinking { signature: String },
     ToolUse { call: u32, initial: String, has_arguments: bool },
     Other,
 }
 
-/// Decoder of one streamed message.
+/// Decoder of one streamed message of Anthropic.
 #[derive(Default)]
 pub(super) struct MessageDecoder {
     blocks: Vec<(u32, OpenBlock)>,
@@ -110,22 +110,25 @@ pub(super) struct MessageDecoder {
 }
 
 impl MessageDecoder {
-    fn start(&mut self, message: MessageStart<'_>, out: &mut Vec<ModelEvent>) {
+    /// Appends the start event and the usage reported so far.
+    fn start_message(&mut self, message: MessageStart<'_>, out: &mut Vec<ModelEvent>) {
         out.push(ModelEvent::Started { response_id: message.id, model: message.model });
         self.update_usage(message.usage, out);
         if let Some(reason) = message.stop_reason {
-            self.stop(&reason.0, out);
+            self.push_stop(&reason.0, out);
         }
     }
 
-    /// Reports the usage as soon as it is known, because a call that is interrupted later is billed too.
+    /// Merges later counts into the usage, and appends the usage at once, because a call that is interrupted later is
+    /// billed too.
     fn update_usage(&mut self, usage: Option<EventUsage>, out: &mut Vec<ModelEvent>) {
         if let Some(usage) = usage.filter(|usage| *usage != EventUsage::default()) {
             self.usage.update(usage);
-            out.push(ModelEvent::Usage(self.usage.read()));
+            out.push(ModelEvent::Usage(self.usage.to_usage()));
         }
     }
 
+    /// Starts a content block. Returns an error if it is a tool call without a name.
     fn start_block(
         &mut self,
         index: u32,
@@ -170,7 +173,8 @@ impl MessageDecoder {
         Ok(())
     }
 
-    fn delta(
+    /// Appends the events of a part of a block. Keeps a signature until the end of its block.
+    fn push_delta(
         &mut self,
         index: u32,
         delta: Delta<'_>,
@@ -203,7 +207,8 @@ impl MessageDecoder {
         Ok(())
     }
 
-    fn stop_block(&mut self, index: u32, out: &mut Vec<ModelEvent>) {
+    /// Ends a content block: appends its signature, or its initial arguments if no part of them arrived later.
+    fn end_block(&mut self, index: u32, out: &mut Vec<ModelEvent>) {
         let Some(position) = self.blocks.iter().rposition(|(open, _)| *open == index) else {
             return;
         };
@@ -219,7 +224,8 @@ impl MessageDecoder {
         }
     }
 
-    fn stop(&mut self, reason: &str, out: &mut Vec<ModelEvent>) {
+    /// Appends the stop event, unless it was already sent. An unknown reason is also appended as metadata.
+    fn push_stop(&mut self, reason: &str, out: &mut Vec<ModelEvent>) {
         if self.has_stopped {
             return;
         }
@@ -240,6 +246,7 @@ impl MessageDecoder {
     }
 }
 
+/// Returns the text. `None` if it is empty.
 fn non_empty(text: Option<String>) -> Option<String> {
     text.filter(|text| !text.is_empty())
 }
@@ -261,7 +268,7 @@ impl Decoder for MessageDecoder {
         match event.kind.0.as_ref() {
             "content_block_delta" => {
                 if let Some(delta) = event.delta {
-                    self.delta(index, delta, out)?;
+                    self.push_delta(index, delta, out)?;
                 }
             }
             "content_block_start" => {
@@ -269,16 +276,16 @@ impl Decoder for MessageDecoder {
                     self.start_block(index, block, out)?;
                 }
             }
-            "content_block_stop" => self.stop_block(index, out),
+            "content_block_stop" => self.end_block(index, out),
             "message_start" => {
                 if let Some(message) = event.message {
-                    self.start(message, out);
+                    self.start_message(message, out);
                 }
             }
             "message_delta" => {
                 self.update_usage(event.usage, out);
                 if let Some(reason) = event.delta.and_then(|delta| delta.stop_reason) {
-                    self.stop(&reason.0, out);
+                    self.push_stop(&reason.0, out);
                 }
             }
             "message_stop" => {

@@ -109,8 +109,8 @@ impl Serialize for Messages<'_> {
     }
 }
 
-/// Returns the body of a request.
-pub(super) fn body(
+/// Encodes the body of a request.
+pub(super) fn encode_body(
     wire: &AnthropicMessages,
     request: &ChatRequest,
     info: &ModelInfo,
@@ -119,20 +119,22 @@ pub(super) fn body(
     let settings = &request.settings;
     let mut conversation = MessageBlocks::new(request.messages.iter().map(AsRef::as_ref), info);
     let max_tokens = settings.max_tokens.or(info.max_output).unwrap_or(MAX_TOKENS_FALLBACK);
-    let thinking = thinking(wire, request, info, max_tokens).filter(|thinking| match thinking {
-        ThinkingField::Enabled { .. } => !conversation.forbids_budget(),
-        ThinkingField::Adaptive { .. } => true,
-    });
+    let thinking =
+        thinking_field(wire, request, info, max_tokens).filter(|thinking| match thinking {
+            ThinkingField::Enabled { .. } => !conversation.forbids_budget(),
+            ThinkingField::Adaptive { .. } => true,
+        });
     let output = request.output.as_deref().filter(|_| allows_structured_output(request, info));
-    let format = output.and_then(|output| schema::strict(&output.schema, SchemaDialect::Anthropic));
-    let mut system = system(request, &conversation);
+    let format =
+        output.and_then(|output| schema::to_strict(&output.schema, SchemaDialect::Anthropic));
+    let mut system = system_blocks(request, &conversation);
     if let (Some(output), None) = (output, &format) {
         // A schema that the API cannot enforce becomes an instruction. The caller validates the response in any case.
         let instruction =
             format!("Answer only with JSON that follows this JSON Schema:\n{}", output.schema);
         system.push(Block::owned_text(instruction));
     }
-    let mut tools = tools(request, &conversation);
+    let mut tools = tool_list(request, &conversation);
     if wire.prompt_cache {
         conversation.mark_cache();
         if let Some(last) = system.last_mut() {
@@ -149,9 +151,9 @@ pub(super) fn body(
         stream: true,
         system,
         messages: Messages(conversation),
-        tool_choice: choice(request, !tools.is_empty()),
+        tool_choice: tool_choice(request, !tools.is_empty()),
         tools,
-        output_config: output_config(effort(wire, request, info), format),
+        output_config: output_config(effort_level(wire, request, info), format),
         thinking,
         temperature: settings.temperature.filter(|_| sampling),
         top_p: settings.top_p.filter(|_| sampling),
@@ -160,7 +162,8 @@ pub(super) fn body(
     to_body(&body, &settings.extra)
 }
 
-fn system<'a>(request: &'a ChatRequest, conversation: &MessageBlocks<'a>) -> Vec<Block<'a>> {
+/// Returns the instructions and the texts of the system messages that are not blank.
+fn system_blocks<'a>(request: &'a ChatRequest, conversation: &MessageBlocks<'a>) -> Vec<Block<'a>> {
     request
         .system
         .as_deref()
@@ -173,7 +176,10 @@ fn system<'a>(request: &'a ChatRequest, conversation: &MessageBlocks<'a>) -> Vec
 
 /// Returns the tools of the request. The API requires definitions if the history contains tool calls. If the request
 /// offers no tools, the used ones are defined by name and the tool choice forbids them.
-fn tools<'a>(request: &'a ChatRequest, conversation: &MessageBlocks<'a>) -> Vec<EncodedTool<'a>> {
+fn tool_list<'a>(
+    request: &'a ChatRequest,
+    conversation: &MessageBlocks<'a>,
+) -> Vec<EncodedTool<'a>> {
     if !request.tools.is_empty() || !conversation.uses_tools {
         let tools = request.tools.iter();
         return tools
@@ -205,7 +211,8 @@ fn tools<'a>(request: &'a ChatRequest, conversation: &MessageBlocks<'a>) -> Vec<
     used.collect()
 }
 
-fn choice(request: &ChatRequest, has_tools: bool) -> Option<ToolChoiceField<'_>> {
+/// Returns the tool choice. `None` for the vendor's default.
+fn tool_choice(request: &ChatRequest, has_tools: bool) -> Option<ToolChoiceField<'_>> {
     if !has_tools {
         return None;
     }
@@ -221,7 +228,8 @@ fn choice(request: &ChatRequest, has_tools: bool) -> Option<ToolChoiceField<'_>>
     Some(ToolChoiceField { kind, name, disable_parallel_tool_use: one_at_a_time && kind != "none" })
 }
 
-fn thinking(
+/// Returns the thinking option. `None` if no effort is requested, the model does not reason, or a tool call is forced.
+fn thinking_field(
     wire: &AnthropicMessages,
     request: &ChatRequest,
     info: &ModelInfo,
@@ -249,7 +257,8 @@ fn thinking(
     }
 }
 
-fn effort(
+/// Returns the effort for models with adaptive thinking. `None` for other models or if no effort is requested.
+fn effort_level(
     wire: &AnthropicMessages,
     request: &ChatRequest,
     info: &ModelInfo,
@@ -262,6 +271,7 @@ fn effort(
     })
 }
 
+/// Returns the options of the output. `None` if there is neither an effort nor a schema.
 fn output_config(effort: Option<&'static str>, schema: Option<Value>) -> Option<OutputConfig> {
     if effort.is_none() && schema.is_none() {
         return None;

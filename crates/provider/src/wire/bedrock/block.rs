@@ -20,6 +20,7 @@ const OPENING: &str = "(The conversation continues.)";
 /// Text of an empty tool result, which the API rejects.
 const EMPTY_RESULT: &str = "(no output)";
 
+/// Marker for the end of a part that the vendor caches.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub(super) struct CachePoint {
     #[serde(rename = "type")]
@@ -28,6 +29,7 @@ pub(super) struct CachePoint {
 
 pub(super) const DEFAULT_POINT: CachePoint = CachePoint { kind: "default" };
 
+/// A part of a message.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) enum Block<'a> {
@@ -88,7 +90,7 @@ struct BedrockMessage<'a> {
     content: Vec<Block<'a>>,
 }
 
-/// A conversation with alternating roles.
+/// The messages of a request with alternating roles, and the texts of its system messages.
 pub(super) struct BedrockMessages<'a> {
     messages: Vec<BedrockMessage<'a>>,
     /// Texts of system messages, for the system prompt.
@@ -114,6 +116,7 @@ impl<'a> Block<'a> {
         Self::CachePoint(DEFAULT_POINT)
     }
 
+    /// Converts an image. Returns text instead for a link, or if the model does not accept images.
     fn image(image: &'a Image, info: &ModelInfo) -> Self {
         match &image.source {
             _ if !info.images => Self::text(Cow::Borrowed(IMAGE_NOTE)),
@@ -127,7 +130,7 @@ impl<'a> Block<'a> {
         }
     }
 
-    /// Returns a reasoning block if this provider signed it. The data is sent back unchanged.
+    /// Converts reasoning, with unchanged data. `None` if another provider signed it.
     fn reasoning(reasoning: &'a Reasoning) -> Option<Self> {
         let opaque = reasoning.opaque.as_ref().filter(|opaque| opaque.provider == PROVIDER)?;
         let block = match opaque.kind.as_str() {
@@ -164,6 +167,8 @@ impl<'a> BedrockMessages<'a> {
         conversation
     }
 
+    /// Appends the converted parts of a message to the last message if that has the same role, otherwise as a new
+    /// message. Does nothing without parts.
     fn push(&mut self, message: &'a Message, info: &ModelInfo) {
         let same_model =
             message.model.as_deref().is_none_or(|model| is_same_model(model, &info.model));
@@ -183,7 +188,7 @@ impl<'a> BedrockMessages<'a> {
                     Block::ToolUse(ToolUseBlock {
                         tool_use_id: &call.id,
                         name: &call.name,
-                        input: Arguments::read(&call.arguments),
+                        input: Arguments::parse(&call.arguments),
                     })
                 }
                 ContentPart::ToolResult(result) => self.result(result, info),
@@ -207,6 +212,7 @@ impl<'a> BedrockMessages<'a> {
         }
     }
 
+    /// Converts a document. A PDF gets a unique name; other documents become text.
     fn document(&mut self, document: &'a Document) -> Block<'a> {
         let name = document.name.as_deref().unwrap_or("document");
         match document_form(document) {
@@ -224,6 +230,7 @@ impl<'a> BedrockMessages<'a> {
         }
     }
 
+    /// Converts a tool result. An empty result gets a placeholder text.
     fn result(&mut self, result: &'a ToolResult, info: &ModelInfo) -> Block<'a> {
         let mut content = Vec::with_capacity(result.parts.len());
         for part in &result.parts {

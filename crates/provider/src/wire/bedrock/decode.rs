@@ -10,7 +10,7 @@ use crate::wire::SseEvent;
 use crate::wire::arguments::Text;
 use crate::wire::{DecodeStatus, Decoder, error, malformed, missing_tool_name};
 
-/// All frames in one flat struct. The type of a frame is in its headers.
+/// Fields of all frame types. The type of a frame is in its headers.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Frame<'a> {
@@ -70,7 +70,7 @@ struct FrameUsage {
 
 impl FrameUsage {
     /// Converts the counts. The vendor does not include cached tokens in the input count; [`Usage`] does.
-    fn read(&self) -> Usage {
+    fn to_usage(&self) -> Usage {
         let cache_read = self.cache_read_input_tokens.unwrap_or(0);
         let cache_write = self.cache_write_input_tokens.unwrap_or(0);
         let plain = self.input_tokens.unwrap_or(0);
@@ -84,7 +84,7 @@ impl FrameUsage {
     }
 }
 
-/// Decoder of one streamed response.
+/// Decoder of one streamed response of Bedrock Converse.
 #[derive(Default)]
 pub(super) struct FrameDecoder {
     started: bool,
@@ -96,7 +96,8 @@ pub(super) struct FrameDecoder {
 }
 
 impl FrameDecoder {
-    fn start(
+    /// Starts a tool call. Ignores other blocks.
+    fn start_block(
         &mut self,
         index: u32,
         start: Option<BlockStart>,
@@ -113,7 +114,8 @@ impl FrameDecoder {
         Ok(())
     }
 
-    fn delta(
+    /// Appends the events of a part of a block. Keeps a signature until the end of its block.
+    fn push_delta(
         &mut self,
         index: u32,
         delta: BlockDelta<'_>,
@@ -148,6 +150,7 @@ impl FrameDecoder {
         Ok(())
     }
 
+    /// Appends the signature of a reasoning block.
     fn end_block(&mut self, out: &mut Vec<ModelEvent>) {
         if !self.signature.is_empty() {
             let data = std::mem::take(&mut self.signature);
@@ -155,7 +158,8 @@ impl FrameDecoder {
         }
     }
 
-    fn stop(&mut self, reason: &str, out: &mut Vec<ModelEvent>) {
+    /// Appends the stop event, unless it was already sent. An unknown reason is also appended as metadata.
+    fn push_stop(&mut self, reason: &str, out: &mut Vec<ModelEvent>) {
         let stop = match reason {
             "end_turn" => StopReason::EndTurn,
             "tool_use" => StopReason::ToolUse,
@@ -199,10 +203,10 @@ impl Decoder for FrameDecoder {
         match event.event {
             b"contentBlockDelta" => {
                 if let Some(delta) = frame.delta {
-                    self.delta(index, delta, out)?;
+                    self.push_delta(index, delta, out)?;
                 }
             }
-            b"contentBlockStart" => self.start(index, frame.start, out)?,
+            b"contentBlockStart" => self.start_block(index, frame.start, out)?,
             b"contentBlockStop" => self.end_block(out),
             b"messageStart" if !self.started => {
                 self.started = true;
@@ -211,11 +215,11 @@ impl Decoder for FrameDecoder {
             }
             b"messageStop" => {
                 let reason = frame.stop_reason.map(|reason| reason.0);
-                self.stop(reason.as_deref().unwrap_or("none"), out);
+                self.push_stop(reason.as_deref().unwrap_or("none"), out);
             }
             // The last frame of a response.
             b"metadata" => {
-                let usage = frame.usage.map(|usage| usage.read());
+                let usage = frame.usage.map(|usage| usage.to_usage());
                 out.extend(usage.map(ModelEvent::Usage));
                 if self.has_stopped {
                     return Ok(DecodeStatus::Done);

@@ -78,8 +78,8 @@ enum EncodedToolChoice<'a> {
     Tool { name: &'a str },
 }
 
-/// Returns the body of a request.
-pub(super) fn body(
+/// Encodes the body of a request.
+pub(super) fn encode_body(
     wire: &BedrockConverse,
     request: &ChatRequest,
     info: &ModelInfo,
@@ -90,8 +90,8 @@ pub(super) fn body(
     let use_cache =
         wire.prompt_cache && matches!(family, BedrockFamily::Claude | BedrockFamily::Nova);
     let mut messages = BedrockMessages::new(request, info);
-    let mut system = system(request, info, &messages);
-    let mut tools = tools(request, &messages);
+    let mut system = system_blocks(request, info, &messages);
+    let mut tools = tool_list(request, &messages);
     if use_cache {
         messages.mark_cache();
         if !system.is_empty() {
@@ -102,7 +102,7 @@ pub(super) fn body(
             tools.push(EncodedTool::CachePoint(DEFAULT_POINT));
         }
     }
-    let additional = thinking(family, request, info);
+    let additional = thinking_fields(family, request, info);
     let has_thinking = additional.contains_key("thinking");
     let body = ConverseRequest {
         messages,
@@ -116,13 +116,14 @@ pub(super) fn body(
             stop_sequences: &settings.stop,
         },
         tool_config: (!tools.is_empty())
-            .then(|| ToolConfig { tool_choice: choice(request), tools }),
+            .then(|| ToolConfig { tool_choice: tool_choice(request), tools }),
         additional_model_request_fields: additional,
     };
     to_body(&body, &settings.extra)
 }
 
-fn system<'a>(
+/// Returns the instructions, the system messages and, for structured output, an instruction with the schema.
+fn system_blocks<'a>(
     request: &'a ChatRequest,
     info: &ModelInfo,
     messages: &BedrockMessages<'a>,
@@ -143,7 +144,7 @@ fn system<'a>(
 
 /// Returns the tools of the request. The API requires definitions if the history contains tool calls. If the request
 /// offers no tools or forbids them, the used ones are still defined, because the API has no tool choice of none.
-fn tools<'a>(request: &'a ChatRequest, messages: &BedrockMessages<'a>) -> Vec<EncodedTool<'a>> {
+fn tool_list<'a>(request: &'a ChatRequest, messages: &BedrockMessages<'a>) -> Vec<EncodedTool<'a>> {
     let offers_tools = !request.tools.is_empty() && request.tool_choice != ToolChoice::None;
     if offers_tools {
         let tools = request.tools.iter().map(|tool| {
@@ -176,7 +177,8 @@ fn tools<'a>(request: &'a ChatRequest, messages: &BedrockMessages<'a>) -> Vec<En
     used.collect()
 }
 
-fn choice(request: &ChatRequest) -> Option<EncodedToolChoice<'_>> {
+/// Returns the tool choice. `None` for the vendor's default.
+fn tool_choice(request: &ChatRequest) -> Option<EncodedToolChoice<'_>> {
     match &request.tool_choice {
         _ if request.tools.is_empty() => None,
         ToolChoice::Auto | ToolChoice::None => None,
@@ -185,8 +187,13 @@ fn choice(request: &ChatRequest) -> Option<EncodedToolChoice<'_>> {
     }
 }
 
-/// Returns the thinking options of a model family.
-fn thinking(family: BedrockFamily, request: &ChatRequest, info: &ModelInfo) -> Map<String, Value> {
+/// Returns the thinking options in the fields of the model family. Empty if no effort is requested or the model does
+/// not reason.
+fn thinking_fields(
+    family: BedrockFamily,
+    request: &ChatRequest,
+    info: &ModelInfo,
+) -> Map<String, Value> {
     let Some(effort) = request.settings.effort.filter(|_| info.reasoning) else {
         return Map::new();
     };

@@ -1,4 +1,4 @@
-//! Gemini's contents: messages merged so that the roles alternate.
+//! Messages in the format of Gemini. Consecutive messages of one role are merged, because the roles must alternate.
 
 use std::borrow::Cow;
 
@@ -6,7 +6,7 @@ use provost_core as core;
 use provost_core::{
     Document, Image, MediaSource, Message, Role, ToolCall, ToolResult, ToolResultPart,
 };
-use provost_model::{ChatRequest, ModelInfo};
+use provost_model::ChatRequest;
 use serde::{Serialize, Serializer};
 
 use super::{PROVIDER, SIGNATURE};
@@ -14,12 +14,12 @@ use crate::wire::arguments::Arguments;
 use crate::wire::media::{DocumentForm, IMAGE_NOTE, document_form};
 use crate::wire::request::{SUMMARY_HEADING, is_user_side};
 
-/// Signature of a call without one. The vendor documents this value.
+/// Signature for a tool call that has no signature. The vendor documents this value.
 const SKIP_SIGNATURE_CHECK: &str = "skip_thought_signature_validator";
 const USER: &str = "user";
 const MODEL: &str = "model";
 
-/// A part of a content.
+/// A part of a message: text, data, a thought signature, a function call or its response.
 #[derive(Serialize, Default)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Part<'a> {
@@ -70,7 +70,7 @@ struct FunctionResponse<'a> {
     parts: Vec<Part<'a>>,
 }
 
-/// Output of a function, in a field that tells success from failure.
+/// Output of a function call, in the field for a success or for an error.
 #[derive(Serialize)]
 #[serde(rename_all = "lowercase")]
 enum FunctionOutput<'a> {
@@ -83,8 +83,9 @@ impl<'a> Part<'a> {
         Self { text: Some(text), ..Self::default() }
     }
 
-    fn image(image: &'a Image, info: &ModelInfo) -> Self {
-        match info.images {
+    /// Converts an image. Returns a note as text if the model does not accept images.
+    fn image(image: &'a Image, traits: ModelTraits) -> Self {
+        match traits.images {
             false => Self::text(Cow::Borrowed(IMAGE_NOTE)),
             true => Self::source(&image.source),
         }
@@ -103,6 +104,7 @@ impl<'a> Part<'a> {
         }
     }
 
+    /// Converts a document to data, a link, text, or a note if the model cannot read it.
     fn document(document: &'a Document) -> Self {
         let name = document.name.as_deref().unwrap_or("document");
         match document_form(document) {
@@ -112,21 +114,22 @@ impl<'a> Part<'a> {
         }
     }
 
+    /// Converts a tool call, with its signature if this provider signed it.
     fn call(call: &'a ToolCall) -> Self {
         let signature = call.opaque.as_ref().filter(|opaque| opaque.provider == PROVIDER);
         Self {
             function_call: Some(FunctionCall {
                 id: &call.id,
                 name: &call.name,
-                args: Arguments::read(&call.arguments),
+                args: Arguments::parse(&call.arguments),
             }),
             thought_signature: signature.map(|opaque| opaque.data.as_str()),
             ..Self::default()
         }
     }
 
-    /// Returns the signature of a thought if this provider signed it. The data is sent back unchanged. The text of the
-    /// thought is not sent.
+    /// Creates a part with the signature of a thought. `None` if another provider signed it. The data is unchanged, and
+    /// the text of the thought is omitted.
     fn signature(reasoning: &'a core::Reasoning) -> Option<Self> {
         let opaque = reasoning.opaque.as_ref()?;
         let is_own = opaque.provider == PROVIDER && opaque.kind == SIGNATURE;
@@ -138,7 +141,7 @@ impl<'a> Part<'a> {
     }
 }
 
-/// Returns the media type by the extension of a URL. `None` lets the vendor detect it.
+/// Returns the media type for the extension of a URL. `None` for unknown extensions; the vendor then detects the type.
 fn mime_type(url: &str) -> Option<&'static str> {
     let path = url.split(['?', '#']).next().unwrap_or(url).to_ascii_lowercase();
     let (_, extension) = path.rsplit_once('.')?;
@@ -160,7 +163,18 @@ struct Content<'a> {
     parts: Vec<Part<'a>>,
 }
 
-/// The messages of a conversation.
+/// Properties of a model that change the format of messages.
+#[derive(Clone, Copy)]
+pub(super) struct ModelTraits {
+    /// The model accepts images.
+    pub(super) images: bool,
+    /// The first tool call of each model message must have a signature.
+    pub(super) requires_signatures: bool,
+    /// A tool result can contain inline images and files.
+    pub(super) media_in_results: bool,
+}
+
+/// The messages of a request with alternating roles, and the texts of its system messages.
 pub(super) struct Contents<'a> {
     contents: Vec<Content<'a>>,
     /// Texts of system messages, for the system instruction.
@@ -174,9 +188,9 @@ impl Serialize for Contents<'_> {
 }
 
 impl<'a> Contents<'a> {
-    /// Converts the messages of a request. `needs_signatures` means that the model requires a signature with the first
-    /// call of each message and accepts media inside tool results.
-    pub(super) fn new(request: &'a ChatRequest, info: &ModelInfo, needs_signatures: bool) -> Self {
+    /// Converts the messages of a request. A conversation that starts with a model message gets an opening user
+    /// message, because the vendor rejects it otherwise.
+    pub(super) fn new(request: &'a ChatRequest, traits: ModelTraits) -> Self {
         let mut contents = Self { contents: Vec::new(), system: Vec::new() };
         for message in &request.messages {
             if message.role == Role::System {
@@ -188,20 +202,21 @@ impl<'a> Contents<'a> {
             if message.role == Role::Summary {
                 parts.push(Part::text(Cow::Borrowed(SUMMARY_HEADING)));
             }
-            push_parts(message, info, needs_signatures, &mut parts);
-            contents.add(role, parts);
+            push_parts(message, traits, &mut parts);
+            contents.push_merged(role, parts);
         }
         if contents.contents.first().is_some_and(|first| first.role == MODEL) {
             let opening = Part::text(Cow::Borrowed("(The conversation continues.)"));
             contents.contents.insert(0, Content { role: USER, parts: vec![opening] });
         }
-        if needs_signatures {
+        if traits.requires_signatures {
             contents.mark_unsigned_calls();
         }
         contents
     }
 
-    fn add(&mut self, role: &'static str, parts: Vec<Part<'a>>) {
+    /// Appends parts to the last message if it has this role, otherwise as a new message. Does nothing without parts.
+    fn push_merged(&mut self, role: &'static str, parts: Vec<Part<'a>>) {
         if parts.is_empty() {
             return;
         }
@@ -211,7 +226,7 @@ impl<'a> Contents<'a> {
         }
     }
 
-    /// Adds the placeholder signature to the first call of each message that has none.
+    /// Adds the placeholder signature to the first tool call of each model message if that call has no signature.
     fn mark_unsigned_calls(&mut self) {
         for content in self.contents.iter_mut().filter(|content| content.role == MODEL) {
             let first = content.parts.iter_mut().find(|part| part.function_call.is_some());
@@ -222,47 +237,36 @@ impl<'a> Contents<'a> {
     }
 }
 
-fn push_parts<'a>(
-    message: &'a Message,
-    info: &ModelInfo,
-    needs_signatures: bool,
-    parts: &mut Vec<Part<'a>>,
-) {
+/// Appends the converted parts of a message to `parts`.
+fn push_parts<'a>(message: &'a Message, traits: ModelTraits, parts: &mut Vec<Part<'a>>) {
     for part in &message.parts {
         match part {
             core::ContentPart::Text { text } if !text.is_empty() => {
                 parts.push(Part::text(Cow::Borrowed(text)));
             }
-            core::ContentPart::Image(image) => parts.push(Part::image(image, info)),
+            core::ContentPart::Image(image) => parts.push(Part::image(image, traits)),
             core::ContentPart::Document(document) => parts.push(Part::document(document)),
             core::ContentPart::Reasoning(reasoning) => parts.extend(Part::signature(reasoning)),
             core::ContentPart::ToolCall(call) => parts.push(Part::call(call)),
-            core::ContentPart::ToolResult(result) => {
-                push_result(result, info, needs_signatures, parts)
-            }
+            core::ContentPart::ToolResult(result) => push_result(result, traits, parts),
             _ => {}
         }
     }
 }
 
-/// Adds a tool result. Its media is inside the result, or after it for models that do not accept media inside results.
-fn push_result<'a>(
-    result: &'a ToolResult,
-    info: &ModelInfo,
-    media_inside: bool,
-    parts: &mut Vec<Part<'a>>,
-) {
+/// Adds a tool result. Inline media is inside the result if the model accepts it there; all other media follows it.
+fn push_result<'a>(result: &'a ToolResult, traits: ModelTraits, parts: &mut Vec<Part<'a>>) {
     let text = match result.parts.as_slice() {
         [ToolResultPart::Text { text }] => Cow::Borrowed(text.as_str()),
         _ => Cow::Owned(result.to_text()),
     };
     let media = result.parts.iter().filter_map(|part| match part {
-        ToolResultPart::Image(image) => Some(Part::image(image, info)),
+        ToolResultPart::Image(image) => Some(Part::image(image, traits)),
         ToolResultPart::File(file) => Some(Part::document(file)),
         _ => None,
     });
     let (inside, after): (Vec<_>, Vec<_>) =
-        media.partition(|part| media_inside && part.inline_data.is_some());
+        media.partition(|part| traits.media_in_results && part.inline_data.is_some());
     let response = FunctionResponse {
         id: &result.call_id,
         name: &result.name,

@@ -83,7 +83,7 @@ struct ChunkUsage {
 
 impl ChunkUsage {
     /// Converts the counts. The vendor does not include thoughts in the output count; [`Usage`] does.
-    fn read(&self) -> Usage {
+    fn to_usage(&self) -> Usage {
         let thoughts = self.thoughts_token_count.unwrap_or(0);
         let tools = self.tool_use_prompt_token_count.unwrap_or(0);
         Usage {
@@ -96,7 +96,7 @@ impl ChunkUsage {
     }
 }
 
-/// Decoder of one streamed response. Only the first candidate becomes the message.
+/// Decoder of one streamed response of Gemini. Only the first candidate becomes the message.
 #[derive(Default)]
 pub(super) struct ContentDecoder {
     started: bool,
@@ -105,9 +105,10 @@ pub(super) struct ContentDecoder {
 }
 
 impl ContentDecoder {
-    fn part(&mut self, part: Part<'_>, out: &mut Vec<ModelEvent>) -> Result<(), ModelError> {
+    /// Appends the events of a part.
+    fn push_part(&mut self, part: Part<'_>, out: &mut Vec<ModelEvent>) -> Result<(), ModelError> {
         if let Some(call) = part.function_call {
-            return self.call(call, part.thought_signature, out);
+            return self.push_call(call, part.thought_signature, out);
         }
         if let Some(text) = part.text.filter(|text| !text.is_empty()) {
             out.push(match part.thought {
@@ -121,7 +122,8 @@ impl ContentDecoder {
         Ok(())
     }
 
-    fn call(
+    /// Appends the events of a complete tool call. Returns an error if it has no name.
+    fn push_call(
         &mut self,
         call: FunctionCall<'_>,
         signature_data: Option<String>,
@@ -140,13 +142,14 @@ impl ContentDecoder {
         Ok(())
     }
 
-    fn candidate(
+    /// Appends the events of a candidate: its parts, its metadata and its stop event.
+    fn push_candidate(
         &mut self,
         candidate: Candidate<'_>,
         out: &mut Vec<ModelEvent>,
     ) -> Result<(), ModelError> {
         for part in candidate.content.and_then(|content| content.parts).into_iter().flatten() {
-            self.part(part, out)?;
+            self.push_part(part, out)?;
         }
         for (name, raw) in [
             ("gemini.grounding", candidate.grounding_metadata),
@@ -156,12 +159,13 @@ impl ContentDecoder {
             out.extend(value.map(|value| ModelEvent::Metadata(name.to_owned(), value)));
         }
         if let Some(reason) = candidate.finish_reason.filter(|reason| !reason.0.is_empty()) {
-            self.stop(&reason.0, out);
+            self.push_stop(&reason.0, out);
         }
         Ok(())
     }
 
-    fn stop(&mut self, reason: &str, out: &mut Vec<ModelEvent>) {
+    /// Appends the stop event, unless it was already sent. An unknown reason is also appended as metadata.
+    fn push_stop(&mut self, reason: &str, out: &mut Vec<ModelEvent>) {
         if self.has_stopped {
             return;
         }
@@ -216,7 +220,7 @@ impl Decoder for ContentDecoder {
         }
         // Reported as soon as it is known, because a call that is interrupted later is billed too.
         if let Some(usage) = chunk.usage_metadata {
-            out.push(ModelEvent::Usage(usage.read()));
+            out.push(ModelEvent::Usage(usage.to_usage()));
         }
         let blocked = chunk.prompt_feedback.and_then(|feedback| feedback.block_reason);
         let candidates = chunk.candidates.unwrap_or_default();
@@ -231,7 +235,7 @@ impl Decoder for ContentDecoder {
         }
         for candidate in candidates {
             if candidate.index.unwrap_or(0) == 0 {
-                self.candidate(candidate, out)?;
+                self.push_candidate(candidate, out)?;
             }
         }
         Ok(DecodeStatus::More)

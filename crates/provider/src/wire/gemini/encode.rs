@@ -6,7 +6,7 @@ use provost_model::{ChatRequest, ModelError, ModelInfo, ReasoningEffort, ToolCho
 use serde::Serialize;
 use serde_json::Value;
 
-use super::content::{Contents, Part};
+use super::content::{Contents, ModelTraits, Part};
 use super::{GeminiContent, GeminiThinking};
 use crate::wire::request::{allows_structured_output, check_tool_choice, to_body};
 
@@ -91,15 +91,22 @@ struct ThinkingConfig {
     thinking_budget: Option<u64>,
 }
 
-/// Returns the body of a request.
-pub(super) fn body(
+/// Encodes the body of a request.
+pub(super) fn encode_body(
     wire: &GeminiContent,
     request: &ChatRequest,
     info: &ModelInfo,
 ) -> Result<Vec<u8>, ModelError> {
     check_tool_choice(request)?;
     let settings = &request.settings;
-    let contents = Contents::new(request, info, wire.thinking == GeminiThinking::Level);
+    // Models with thinking levels are those that sign tool calls and read media in tool results.
+    let has_levels = wire.thinking == GeminiThinking::Level;
+    let traits = ModelTraits {
+        images: info.images,
+        requires_signatures: has_levels,
+        media_in_results: has_levels,
+    };
+    let contents = Contents::new(request, traits);
     let system: Vec<Part<'_>> = request
         .system
         .as_deref()
@@ -128,7 +135,7 @@ pub(super) fn body(
             top_p: settings.top_p,
             stop_sequences: &settings.stop[..settings.stop.len().min(STOP_MAX)],
             seed: settings.seed,
-            thinking_config: thinking(wire, request, info),
+            thinking_config: thinking_config(wire, request, info),
             response_mime_type: output.map(|_| "application/json"),
             response_json_schema: output.map(|output| &output.schema),
         },
@@ -136,6 +143,7 @@ pub(super) fn body(
     to_body(&body, &settings.extra)
 }
 
+/// Returns the tool choice. `None` for the vendor's default.
 fn function_calling_config(request: &ChatRequest) -> Option<FunctionCallingConfig<'_>> {
     let (mode, allowed) = match &request.tool_choice {
         ToolChoice::Auto => return None,
@@ -146,7 +154,8 @@ fn function_calling_config(request: &ChatRequest) -> Option<FunctionCallingConfi
     Some(FunctionCallingConfig { mode, allowed_function_names: allowed })
 }
 
-fn thinking(
+/// Returns the thinking options. `None` if the model does not reason.
+fn thinking_config(
     wire: &GeminiContent,
     request: &ChatRequest,
     info: &ModelInfo,

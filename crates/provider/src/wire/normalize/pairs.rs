@@ -8,7 +8,9 @@ use provost_model::MISSING_RESULT;
 
 use super::MessageRules;
 
-/// Makes a conversation valid. A valid conversation is not copied.
+/// Makes a conversation valid for a vendor: removes data of other providers, gives each call an accepted unique id, and
+/// places its result directly after it. A call without a result gets an error result. A valid conversation is not
+/// copied.
 pub(super) fn pair_tool_results(messages: &mut Vec<Arc<Message>>, rules: &MessageRules) {
     for message in messages.iter_mut() {
         if message.parts.iter().any(|part| is_foreign(part, rules)) {
@@ -16,10 +18,11 @@ pub(super) fn pair_tool_results(messages: &mut Vec<Arc<Message>>, rules: &Messag
         }
     }
     if !is_paired(messages, rules) {
-        *messages = ToolPairing::default().run(messages, rules);
+        *messages = ToolPairing::default().convert(messages, rules);
     }
 }
 
+/// Returns true if the part has data of another provider that must not be sent.
 fn is_foreign(part: &ContentPart, rules: &MessageRules) -> bool {
     let opaque = match part {
         ContentPart::Reasoning(reasoning) => reasoning.opaque.as_ref(),
@@ -84,6 +87,7 @@ struct PendingCall {
     name: String,
 }
 
+/// Messages converted so far, with the calls that have no result yet.
 #[derive(Default)]
 struct ToolPairing {
     messages: Vec<Message>,
@@ -92,7 +96,8 @@ struct ToolPairing {
 }
 
 impl ToolPairing {
-    fn run(mut self, messages: &[Arc<Message>], rules: &MessageRules) -> Vec<Arc<Message>> {
+    /// Returns the conversation with paired calls and results.
+    fn convert(mut self, messages: &[Arc<Message>], rules: &MessageRules) -> Vec<Arc<Message>> {
         for (index, message) in messages.iter().enumerate() {
             for result in message.tool_results() {
                 self.add_result(result);
@@ -147,7 +152,8 @@ impl ToolPairing {
         }
     }
 
-    /// Adds a result to the newest message with a matching call, at the first such call without a result.
+    /// Replaces the placeholder of the first call without a result in the newest message with a matching call. Drops
+    /// the result if no call matches.
     fn add_result(&mut self, result: &ToolResult) {
         let matches = |call: &PendingCall| match result.call_id.is_empty() {
             true => call.name == result.name,

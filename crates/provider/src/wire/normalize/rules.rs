@@ -8,7 +8,7 @@ const SUFFIX_CHARS: usize = 8;
 const ID_CHARS: usize = 24;
 const DIGITS: &[u8; 62] = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
 
-/// Allowed characters.
+/// Characters that are allowed in a name or an id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Charset {
     /// All characters.
@@ -33,7 +33,7 @@ impl Charset {
     }
 }
 
-/// Rule for the names of tools.
+/// A vendor's rule for the names of tools.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ToolNameRule {
     /// Allowed characters.
@@ -69,7 +69,8 @@ impl ToolNameRule {
         !name.is_empty() && first_allowed && all_allowed && name.len() <= self.chars_max
     }
 
-    /// Replaces the characters that are not allowed. Different names can have the same result.
+    /// Replaces the characters that are not allowed by `_`. Different names can have the same result, which can still
+    /// be too long.
     pub(super) fn sanitize(&self, name: &str) -> String {
         let mut sanitized: String =
             name.chars().map(|c| if self.charset.contains(c) { c } else { '_' }).collect();
@@ -79,7 +80,7 @@ impl ToolNameRule {
         sanitized
     }
 
-    /// Returns an allowed name with a hash suffix, so that it is practically unique.
+    /// Returns an allowed name with a hash suffix, which makes it practically unique.
     pub(super) fn sanitize_with_suffix(&self, name: &str, round: usize) -> String {
         let suffix = hash_text(&format!("{round}/{name}"), SUFFIX_CHARS);
         let prefix_chars = self.chars_max.saturating_sub(SUFFIX_CHARS + 1);
@@ -90,7 +91,7 @@ impl ToolNameRule {
     }
 }
 
-/// Rule for the ids of tool calls.
+/// A vendor's rule for the ids of tool calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CallIdRule {
     /// Allowed characters.
@@ -117,7 +118,7 @@ impl CallIdRule {
         allowed && (self.chars_min..=self.chars_max).contains(&id.len())
     }
 
-    /// Returns an allowed id for an invalid one. It is the same each time.
+    /// Returns an allowed id that replaces an invalid one. Equal ids have equal replacements.
     pub(super) fn replacement_for(&self, id: &str) -> String {
         hash_text(id, ID_CHARS.clamp(self.chars_min, self.chars_max))
     }

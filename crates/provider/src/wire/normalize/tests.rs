@@ -13,7 +13,7 @@ fn call(id: &str, name: &str) -> ToolCall {
 }
 
 fn normalized(messages: Vec<Message>, rules: &MessageRules) -> Vec<Arc<Message>> {
-    super::request(ChatRequest::new(messages), rules).0.messages
+    super::normalize_request(ChatRequest::new(messages), rules).0.messages
 }
 
 /// Returns the calls and results in order, as text.
@@ -43,7 +43,7 @@ fn a_conversation_in_order_is_not_copied() {
     ];
     let request = ChatRequest::new(messages);
     let before: Vec<_> = request.messages.clone();
-    let (after, tool_names) = super::request(request, &MessageRules::default());
+    let (after, tool_names) = super::normalize_request(request, &MessageRules::default());
     assert!(before.iter().zip(&after.messages).all(|(a, b)| Arc::ptr_eq(a, b)));
     assert_eq!(tool_names, ToolNameMap::default());
 }
@@ -184,7 +184,7 @@ fn names_are_changed_one_to_one_and_given_back() {
     request.tools = names.iter().map(|name| tool(name)).collect();
     request.tool_choice = ToolChoice::Tool("memory.read".to_owned());
     let rule = ToolNameRule::default();
-    let (normalized, tool_names) = super::request(request, &MessageRules::default());
+    let (normalized, tool_names) = super::normalize_request(request, &MessageRules::default());
     let sent: Vec<&str> = normalized.tools.iter().map(|tool| tool.name.as_str()).collect();
     assert!(sent.iter().all(|name| rule.allows(name)), "{sent:?}");
     let unique: std::collections::HashSet<_> = sent.iter().collect();
@@ -210,8 +210,10 @@ fn a_vendor_may_want_a_letter_first() {
     let rule = ToolNameRule { letter_first: true, charset: Charset::Dotted, chars_max: 64 };
     let mut request = ChatRequest::new([Message::user("hi")]);
     request.tools = vec![tool("3d.render"), tool("a.b")];
-    let (normalized, _) =
-        super::request(request, &MessageRules { tool_names: rule, ..MessageRules::default() });
+    let (normalized, _) = super::normalize_request(
+        request,
+        &MessageRules { tool_names: rule, ..MessageRules::default() },
+    );
     let sent: Vec<&str> = normalized.tools.iter().map(|tool| tool.name.as_str()).collect();
     assert_eq!(sent, ["_3d.render", "a.b"]);
 }

@@ -16,7 +16,7 @@ pub struct ToolNameMap {
 }
 
 impl ToolNameMap {
-    /// Restores the original tool name in an event.
+    /// Replaces the name in a tool call event by the original tool name.
     pub fn restore(&self, event: &mut ModelEvent) {
         if self.pairs.is_empty() {
             return;
@@ -28,12 +28,13 @@ impl ToolNameMap {
         }
     }
 
-    /// Returns the name that is sent to the vendor. `None` if it is the original name.
+    /// Returns the name that is sent to the vendor. `None` if the vendor receives the original name.
     pub fn alias_of(&self, name: &str) -> Option<&str> {
         let pair = self.pairs.iter().find(|(_, original)| original == name);
         pair.map(|(alias, _)| alias.as_str())
     }
 
+    /// Replaces a name by its alias, if it has one.
     fn rename(&self, name: &mut String) {
         if let Some(alias) = self.alias_of(name) {
             alias.clone_into(name);
@@ -41,8 +42,8 @@ impl ToolNameMap {
     }
 }
 
-/// Renames all tools of a request that the rule does not allow. Returns the map that restores their names.
-pub(super) fn apply(request: &mut ChatRequest, rule: &ToolNameRule) -> ToolNameMap {
+/// Replaces the tool names in a request that the rule rejects. Returns the map that restores them.
+pub(super) fn rename_tools(request: &mut ChatRequest, rule: &ToolNameRule) -> ToolNameMap {
     let map = build_map(request, rule);
     if map.pairs.is_empty() {
         return map;
@@ -70,6 +71,7 @@ pub(super) fn apply(request: &mut ChatRequest, rule: &ToolNameRule) -> ToolNameM
     map
 }
 
+/// Chooses a unique allowed name for each tool name that the rule rejects.
 fn build_map(request: &ChatRequest, rule: &ToolNameRule) -> ToolNameMap {
     let used = request.messages.iter().flat_map(|message| &message.parts).filter_map(name_of);
     let offered = request.tools.iter().map(|tool| tool.name.as_str());
@@ -98,6 +100,7 @@ fn build_map(request: &ChatRequest, rule: &ToolNameRule) -> ToolNameMap {
     ToolNameMap { pairs }
 }
 
+/// Returns the tool name of a call or result. `None` for other parts.
 fn name_of(part: &ContentPart) -> Option<&str> {
     match part {
         ContentPart::ToolCall(call) => Some(&call.name),

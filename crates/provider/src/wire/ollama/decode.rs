@@ -47,7 +47,7 @@ struct Function<'a> {
     arguments: Option<&'a RawValue>,
 }
 
-/// Decoder of one streamed response.
+/// Decoder of one streamed response of Ollama.
 #[derive(Default)]
 pub(super) struct LineDecoder {
     started: bool,
@@ -56,8 +56,8 @@ pub(super) struct LineDecoder {
 }
 
 impl LineDecoder {
-    /// Decodes a tool call. It arrives complete, with its arguments as JSON.
-    fn call(
+    /// Appends the events of a tool call. It arrives complete, with its arguments as JSON.
+    fn push_call(
         &mut self,
         call: ToolCallDelta<'_>,
         out: &mut Vec<ModelEvent>,
@@ -82,7 +82,8 @@ impl LineDecoder {
         Ok(())
     }
 
-    fn stop(&mut self, reason: Option<&str>, out: &mut Vec<ModelEvent>) {
+    /// Appends the stop event, and an unknown reason as metadata.
+    fn push_stop(&mut self, reason: Option<&str>, out: &mut Vec<ModelEvent>) {
         let stop = match reason {
             None | Some("stop" | "") if self.calls > 0 => StopReason::ToolUse,
             None | Some("stop" | "") => StopReason::EndTurn,
@@ -119,7 +120,7 @@ impl Decoder for LineDecoder {
             let content = delta.content.filter(|text| !text.is_empty());
             out.extend(content.map(ModelEvent::Text));
             for call in delta.tool_calls.into_iter().flatten() {
-                self.call(call, out)?;
+                self.push_call(call, out)?;
             }
         }
         if !line.done {
@@ -130,7 +131,7 @@ impl Decoder for LineDecoder {
             let usage = Usage::new(input.unwrap_or(0), output.unwrap_or(0));
             out.push(ModelEvent::Usage(usage));
         }
-        self.stop(line.done_reason.as_ref().map(|reason| reason.0.as_ref()), out);
+        self.push_stop(line.done_reason.as_ref().map(|reason| reason.0.as_ref()), out);
         Ok(DecodeStatus::Done)
     }
 

@@ -49,7 +49,7 @@ struct Options<'a> {
     seed: Option<i64>,
 }
 
-/// Returns the offered tools. If one tool must be called, it is the only one.
+/// Returns the tools of the request. If one tool must be called, returns only that tool.
 fn offered_tools(request: &ChatRequest) -> Vec<FunctionTool<'_>> {
     let forced = match &request.tool_choice {
         ToolChoice::Tool(name) => Some(name),
@@ -60,11 +60,11 @@ fn offered_tools(request: &ChatRequest) -> Vec<FunctionTool<'_>> {
     offered.map(|tool| FunctionTool::new(tool)).collect()
 }
 
-/// Returns the body of a request.
+/// Encodes the body of a request.
 ///
 /// The API has no tool choice. `None` offers no tools, and a specific tool is offered alone. `Required` has no
 /// equivalent.
-pub(super) fn body(
+pub(super) fn encode_body(
     wire: &OllamaChat,
     request: &ChatRequest,
     info: &ModelInfo,
@@ -79,7 +79,7 @@ pub(super) fn body(
         stream: true,
         tools: offers_tools.then(|| offered_tools(request)),
         format: output.map(|output| &output.schema),
-        think: think(request, info),
+        think: think_option(request, info),
         keep_alive: wire.keep_alive.as_deref(),
         options: Options {
             num_predict: settings.max_tokens,
@@ -93,7 +93,8 @@ pub(super) fn body(
     to_body(&body, &settings.extra)
 }
 
-fn think(request: &ChatRequest, info: &ModelInfo) -> Option<ThinkOption> {
+/// Returns the thinking option for the requested effort. `None` if no effort is requested or the model does not reason.
+fn think_option(request: &ChatRequest, info: &ModelInfo) -> Option<ThinkOption> {
     let effort = request.settings.effort.filter(|_| info.reasoning)?;
     let has_levels = info.model.starts_with("gpt-oss");
     Some(match (has_levels, effort) {

@@ -14,7 +14,7 @@ use crate::wire::arguments::Arguments;
 use crate::wire::media::{DocumentForm, IMAGE_NOTE, document_form};
 use crate::wire::request::SUMMARY_HEADING;
 
-/// The conversation, serialized message by message.
+/// The messages of a request. Serialization converts one message at a time.
 pub(super) struct Messages<'a> {
     pub(super) wire: &'a OllamaChat,
     pub(super) request: &'a ChatRequest,
@@ -59,12 +59,12 @@ impl Serialize for Messages<'_> {
         }
         for message in &self.request.messages {
             for result in message.tool_results() {
-                seq.serialize_element(&self.result(result))?;
+                seq.serialize_element(&self.result_message(result))?;
             }
             let wire_message = match message.role {
                 Role::Tool => None,
-                Role::Assistant => self.assistant(message),
-                _ => self.plain(message),
+                Role::Assistant => self.assistant_message(message),
+                _ => self.user_message(message),
             };
             if let Some(wire_message) = wire_message {
                 seq.serialize_element(&wire_message)?;
@@ -75,7 +75,8 @@ impl Serialize for Messages<'_> {
 }
 
 impl Messages<'_> {
-    fn plain<'m>(&self, message: &'m Message) -> Option<WireMessage<'m>> {
+    /// Converts a user, system or summary message. `None` if it has no content for this API.
+    fn user_message<'m>(&self, message: &'m Message) -> Option<WireMessage<'m>> {
         let role = if message.role == Role::System { "system" } else { "user" };
         let mut content = MessageContent::default();
         for part in &message.parts {
@@ -96,7 +97,8 @@ impl Messages<'_> {
         Some(WireMessage { role, content, images, ..WireMessage::default() })
     }
 
-    fn assistant<'m>(&self, message: &'m Message) -> Option<WireMessage<'m>> {
+    /// Converts an assistant message. `None` if it has neither text nor tool calls.
+    fn assistant_message<'m>(&self, message: &'m Message) -> Option<WireMessage<'m>> {
         let mut content = MessageContent::default();
         for text in message.parts.iter().filter_map(ContentPart::as_text) {
             content.text = join(content.text, text);
@@ -107,7 +109,7 @@ impl Messages<'_> {
                 id: &call.id,
                 function: CallFunction {
                     name: &call.name,
-                    arguments: Arguments::read(&call.arguments),
+                    arguments: Arguments::parse(&call.arguments),
                 },
             })
             .collect();
@@ -127,7 +129,8 @@ impl Messages<'_> {
         })
     }
 
-    fn result<'m>(&self, result: &'m ToolResult) -> WireMessage<'m> {
+    /// Converts a tool result. The text of an error result starts with `Error:`.
+    fn result_message<'m>(&self, result: &'m ToolResult) -> WireMessage<'m> {
         let mut content = MessageContent::default();
         for part in &result.parts {
             match part {
@@ -166,6 +169,7 @@ impl<'a> MessageContent<'a> {
         self.text.is_empty() && self.images.is_empty()
     }
 
+    /// Appends a text on a new line.
     fn add_text(&mut self, text: Cow<'a, str>) {
         if self.text.is_empty() {
             self.text = text;
@@ -176,6 +180,7 @@ impl<'a> MessageContent<'a> {
         }
     }
 
+    /// Adds an image. Adds a note instead if the model does not accept images, and a link as text.
     fn add_image(&mut self, image: &'a Image, info: &ModelInfo) {
         match &image.source {
             _ if !info.images => self.add_text(Cow::Borrowed(IMAGE_NOTE)),
@@ -185,6 +190,7 @@ impl<'a> MessageContent<'a> {
         }
     }
 
+    /// Adds a document as text. Adds a note instead if it cannot be shown as text.
     fn add_document(&mut self, document: &'a Document) {
         let name = document.name.as_deref().unwrap_or("document");
         self.add_text(Cow::Owned(match document_form(document) {
@@ -198,6 +204,7 @@ impl<'a> MessageContent<'a> {
     }
 }
 
+/// Appends a text without a separator.
 fn join<'a>(text: Cow<'a, str>, more: &'a str) -> Cow<'a, str> {
     match text.is_empty() {
         true => Cow::Borrowed(more),

@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 use super::tool_calls::CallDelta;
 use crate::wire::arguments::Text;
 
-/// A chunk.
+/// A part of a streamed response.
 #[derive(Deserialize)]
 pub(super) struct Chunk<'a> {
     #[serde(borrow)]
@@ -72,7 +72,8 @@ struct CompletionDetails {
 }
 
 impl ChunkUsage {
-    pub(super) fn read(&self) -> Usage {
+    /// Converts the counts. Counts that the vendor does not report are zero.
+    pub(super) fn to_usage(&self) -> Usage {
         let prompt = self.prompt_tokens_details.as_ref();
         let cached = prompt.and_then(|details| details.cached_tokens);
         let completion = self.completion_tokens_details.as_ref();

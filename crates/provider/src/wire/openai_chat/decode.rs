@@ -9,19 +9,19 @@ use serde_json::{Value, json};
 
 use super::PROVIDER;
 use super::chunk::{Choice, Chunk, Delta};
-use super::tool_calls::OpenCalls;
+use super::tool_calls::StreamedCalls;
 use crate::wire::SseEvent;
 use crate::wire::{DecodeStatus, Decoder, error, malformed};
 
-/// Decoder of one streamed response. Only the first choice becomes the message; the text of the others becomes
-/// metadata.
+/// Decoder of one streamed response of Chat Completions. Only the first choice becomes the message; the text of the
+/// others becomes metadata.
 pub(super) struct ChatDecoder {
     metadata_fields: Vec<String>,
     started: bool,
     has_choice: bool,
     refused: bool,
     stop: Option<StopReason>,
-    calls: OpenCalls,
+    calls: StreamedCalls,
     other_choices: BTreeMap<u32, String>,
     logprobs: Vec<Value>,
 }
@@ -34,13 +34,14 @@ impl ChatDecoder {
             has_choice: false,
             refused: false,
             stop: None,
-            calls: OpenCalls::default(),
+            calls: StreamedCalls::default(),
             other_choices: BTreeMap::new(),
             logprobs: Vec::new(),
         }
     }
 
-    fn chunk(&mut self, data: &[u8], out: &mut Vec<ModelEvent>) -> Result<(), ModelError> {
+    /// Appends the events of a chunk. Returns an error if the chunk is malformed or reports an error.
+    fn push_chunk(&mut self, data: &[u8], out: &mut Vec<ModelEvent>) -> Result<(), ModelError> {
         let chunk: Chunk<'_> =
             serde_json::from_slice(data).map_err(|cause| malformed("a chunk", &cause))?;
         if chunk.error.is_some() {
@@ -56,12 +57,12 @@ impl ChatDecoder {
         for choice in chunk.choices {
             self.has_choice = true;
             match choice.index {
-                0 => self.choice(choice, out)?,
-                other => self.other_choice(other, choice),
+                0 => self.push_choice(choice, out)?,
+                other => self.collect_other_choice(other, choice),
             }
         }
         if let Some(usage) = chunk.usage {
-            out.push(ModelEvent::Usage(usage.read()));
+            out.push(ModelEvent::Usage(usage.to_usage()));
         }
         if !self.metadata_fields.is_empty() {
             self.add_metadata_fields(data, out);
@@ -69,8 +70,13 @@ impl ChatDecoder {
         Ok(())
     }
 
-    fn choice(&mut self, choice: Choice<'_>, out: &mut Vec<ModelEvent>) -> Result<(), ModelError> {
-        self.delta(choice.delta, out)?;
+    /// Appends the events of the first choice.
+    fn push_choice(
+        &mut self,
+        choice: Choice<'_>,
+        out: &mut Vec<ModelEvent>,
+    ) -> Result<(), ModelError> {
+        self.push_delta(choice.delta, out)?;
         if let Some(logprobs) = choice.logprobs {
             self.logprobs
                 .extend(serde_json::from_str(logprobs.get()).ok().filter(|v: &Value| !v.is_null()));
@@ -83,7 +89,12 @@ impl ChatDecoder {
         Ok(())
     }
 
-    fn delta(&mut self, delta: Delta<'_>, out: &mut Vec<ModelEvent>) -> Result<(), ModelError> {
+    /// Appends the events of a part of the message.
+    fn push_delta(
+        &mut self,
+        delta: Delta<'_>,
+        out: &mut Vec<ModelEvent>,
+    ) -> Result<(), ModelError> {
         let reasoning = match delta.reasoning_content {
             Some(text) => Some(text),
             None => delta.reasoning.or(delta.reasoning_details).and_then(reasoning_text),
@@ -104,6 +115,7 @@ impl ChatDecoder {
         Ok(())
     }
 
+    /// Appends the stop event for the vendor's reason. An unknown reason is also appended as metadata.
     fn finish_choice(
         &mut self,
         reason: &str,
@@ -123,9 +135,10 @@ impl ChatDecoder {
                 StopReason::Unknown
             }
         };
-        self.stop(stop, out)
+        self.push_stop(stop, out)
     }
 
+    /// Returns the stop reason that follows from the content.
     fn default_stop(&self) -> StopReason {
         if self.refused {
             StopReason::Refusal
@@ -136,7 +149,8 @@ impl ChatDecoder {
         }
     }
 
-    fn stop(&mut self, stop: StopReason, out: &mut Vec<ModelEvent>) -> Result<(), ModelError> {
+    /// Appends the stop event, unless it was already sent. Returns an error if a tool call has no name.
+    fn push_stop(&mut self, stop: StopReason, out: &mut Vec<ModelEvent>) -> Result<(), ModelError> {
         if self.stop.is_some() {
             return Ok(());
         }
@@ -155,12 +169,14 @@ impl ChatDecoder {
         Ok(())
     }
 
-    fn other_choice(&mut self, index: u32, choice: Choice<'_>) {
+    /// Collects the text of another choice, for the metadata.
+    fn collect_other_choice(&mut self, index: u32, choice: Choice<'_>) {
         if let Some(text) = choice.delta.content {
             self.other_choices.entry(index).or_default().push_str(&text);
         }
     }
 
+    /// Appends the configured fields of the chunk as metadata.
     fn add_metadata_fields(&self, data: &[u8], out: &mut Vec<ModelEvent>) {
         let Ok(Value::Object(mut chunk)) = serde_json::from_slice(data) else {
             return;
@@ -172,6 +188,7 @@ impl ChatDecoder {
         }
     }
 
+    /// Appends the texts of the other choices as metadata.
     fn push_other_choices(&mut self, out: &mut Vec<ModelEvent>) {
         if !self.other_choices.is_empty() {
             let texts = std::mem::take(&mut self.other_choices).into_values();
@@ -194,11 +211,11 @@ impl Decoder for ChatDecoder {
                     "the provider's stream held no choices",
                 ));
             }
-            self.stop(self.default_stop(), out)?;
+            self.push_stop(self.default_stop(), out)?;
             self.push_other_choices(out);
             return Ok(DecodeStatus::Done);
         }
-        self.chunk(event.data, out)?;
+        self.push_chunk(event.data, out)?;
         Ok(DecodeStatus::More)
     }
 
@@ -211,7 +228,7 @@ impl Decoder for ChatDecoder {
     }
 }
 
-/// Returns reasoning that is a string, an object or a list of objects.
+/// Returns reasoning that is a string, an object or a list of objects. `None` for other JSON.
 fn reasoning_text(raw: &RawValue) -> Option<String> {
     match serde_json::from_str(raw.get()).ok()? {
         Value::String(text) => Some(text),
@@ -221,6 +238,7 @@ fn reasoning_text(raw: &RawValue) -> Option<String> {
     }
 }
 
+/// Returns the text of a piece of reasoning. `None` if it has none.
 fn piece_text(piece: &Value) -> Option<String> {
     ["text", "content", "summary"]
         .iter()

@@ -58,8 +58,8 @@ struct Reasoning {
     effort: ReasoningEffort,
 }
 
-/// Returns the body of a request.
-pub(super) fn body(
+/// Encodes the body of a request.
+pub(super) fn encode_body(
     wire: &OpenAiChat,
     request: &ChatRequest,
     info: &ModelInfo,
@@ -90,7 +90,7 @@ pub(super) fn body(
             .map(|effort| Reasoning { effort }),
         tools: has_tools
             .then(|| request.tools.iter().map(|tool| FunctionTool::new(tool)).collect()),
-        tool_choice: choice(wire, request).filter(|_| has_tools),
+        tool_choice: tool_choice(wire, request).filter(|_| has_tools),
         parallel_tool_calls: settings
             .parallel_tool_calls
             .filter(|_| has_tools && !wire.no_parallel_tool_calls),
@@ -101,7 +101,8 @@ pub(super) fn body(
     to_body(&body, &settings.extra)
 }
 
-fn choice<'a>(wire: &OpenAiChat, request: &'a ChatRequest) -> Option<EncodedToolChoice<'a>> {
+/// Returns the tool choice. `None` for the vendor's default.
+fn tool_choice<'a>(wire: &OpenAiChat, request: &'a ChatRequest) -> Option<EncodedToolChoice<'a>> {
     match &request.tool_choice {
         ToolChoice::Auto => None,
         ToolChoice::None => Some(EncodedToolChoice::Mode("none")),
@@ -148,11 +149,11 @@ struct JsonSchema<'a> {
 
 impl<'a> ResponseFormat<'a> {
     fn new(output: &'a provost_model::OutputSchema, wire: &OpenAiChat) -> Self {
-        let strict = schema::strict(&output.schema, SchemaDialect::OpenAi);
+        let strict = schema::to_strict(&output.schema, SchemaDialect::OpenAi);
         Self {
             kind: "json_schema",
             json_schema: JsonSchema {
-                name: schema::name(&output.name),
+                name: schema::sanitize_name(&output.name),
                 description: output.description.as_deref(),
                 strict: (!wire.no_strict).then_some(strict.is_some()),
                 schema: strict.map_or(Cow::Borrowed(&output.schema), Cow::Owned),

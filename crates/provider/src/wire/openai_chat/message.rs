@@ -17,7 +17,7 @@ use crate::wire::request::SUMMARY_HEADING;
 /// Text of a tool message whose result contains only images or files.
 const MEDIA_NOTE: &str = "The result is in the next message.";
 
-/// The conversation, serialized message by message.
+/// The messages of a request. Serialization converts one message at a time.
 pub(super) struct Messages<'a> {
     pub(super) wire: &'a OpenAiChat,
     pub(super) request: &'a ChatRequest,
@@ -52,7 +52,7 @@ impl Serialize for Messages<'_> {
                         seq.serialize_element(&assistant)?;
                     }
                 }
-                _ => self.write_plain(message, &mut seq)?,
+                _ => self.write_user_message(message, &mut seq)?,
             }
         }
         self.flush_media(&mut media, &mut seq)?;
@@ -65,7 +65,12 @@ impl Messages<'_> {
         if self.wire.developer_role { "developer" } else { "system" }
     }
 
-    fn write_plain<S: SerializeSeq>(&self, message: &Message, seq: &mut S) -> Result<(), S::Error> {
+    /// Writes a user, system or summary message, unless it has no content for this API.
+    fn write_user_message<S: SerializeSeq>(
+        &self,
+        message: &Message,
+        seq: &mut S,
+    ) -> Result<(), S::Error> {
         let role = if message.role == Role::System { self.system_role() } else { "user" };
         let mut parts: Vec<ChatPart<'_>> = Vec::new();
         if message.role == Role::Summary {
@@ -87,6 +92,8 @@ impl Messages<'_> {
         seq.serialize_element(&PlainMessage { role, content })
     }
 
+    /// Writes the media of the collected tool results as a user message, because the API accepts only text in results.
+    /// Empties `media`.
     fn flush_media<S: SerializeSeq>(
         &self,
         media: &mut Vec<&ToolResult>,
@@ -110,6 +117,7 @@ impl Messages<'_> {
         seq.serialize_element(&PlainMessage { role: "user", content: MessageContent::Parts(parts) })
     }
 
+    /// Converts an image, or returns a note if the model does not accept images.
     fn image<'i>(&self, image: &'i Image) -> ChatPart<'i> {
         if !self.info.images {
             return ChatPart::text(IMAGE_NOTE);
@@ -140,7 +148,7 @@ enum MessageContent<'a> {
 }
 
 impl<'a> MessageContent<'a> {
-    /// Uses plain text if possible, because every server accepts it.
+    /// Creates the content. It is plain text if possible, because every server accepts that.
     fn new(mut parts: Vec<ChatPart<'a>>, join_texts: bool) -> Self {
         let all_text = parts.iter().all(|part| matches!(part, ChatPart::Text { .. }));
         if let [ChatPart::Text { text }] = parts.as_mut_slice() {
@@ -187,6 +195,7 @@ impl<'a> ChatPart<'a> {
         }
     }
 
+    /// Converts a document to a file, or to text.
     fn document(document: &'a Document) -> Self {
         let name = document.name.as_deref().unwrap_or("document");
         let text = match document_form(document) {
@@ -219,7 +228,7 @@ struct AssistantMessage<'a> {
 }
 
 impl<'a> AssistantMessage<'a> {
-    /// Returns the message, or `None` if it has no content for this API.
+    /// Converts an assistant message. `None` if it has no content for this API.
     fn new(message: &'a Message, wire: &OpenAiChat) -> Option<Self> {
         let content = join(message.parts.iter().filter_map(ContentPart::as_text));
         let tool_calls: Vec<ToolCallParam<'a>> =
@@ -239,6 +248,7 @@ impl<'a> AssistantMessage<'a> {
     }
 }
 
+/// Joins the texts that are not empty, without a separator. `None` if all are empty.
 fn join<'a>(texts: impl Iterator<Item = &'a str>) -> Option<Cow<'a, str>> {
     let mut texts = texts.filter(|text| !text.is_empty());
     let mut joined = Cow::Borrowed(texts.next()?);
@@ -269,7 +279,7 @@ impl<'a> ToolCallParam<'a> {
             kind: "function",
             function: CallFunction {
                 name: &call.name,
-                arguments: Arguments::read(&call.arguments).to_text(),
+                arguments: Arguments::parse(&call.arguments).to_text(),
             },
         }
     }

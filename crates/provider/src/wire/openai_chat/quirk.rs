@@ -5,7 +5,7 @@ use serde::Deserialize;
 
 use crate::wire::normalize::{CallIdRule, Charset};
 
-/// Header of the key.
+/// Header in which the key is sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum KeyHeader {
@@ -61,7 +61,7 @@ pub enum EffortField {
     None,
 }
 
-/// Format of call ids.
+/// Format of call ids that a server requires.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CallIdStyle {
@@ -75,6 +75,7 @@ pub enum CallIdStyle {
 }
 
 impl CallIdStyle {
+    /// Returns the rule for call ids.
     pub(super) fn rule(self) -> CallIdRule {
         match self {
             Self::Max40 => CallIdRule { charset: Charset::Any, chars_min: 1, chars_max: 40 },

@@ -6,7 +6,7 @@ use serde_json::value::RawValue;
 
 use crate::wire::malformed;
 
-/// A part of a tool call.
+/// A part of a tool call in a chunk.
 #[derive(Deserialize)]
 pub(super) struct CallDelta<'a> {
     index: Option<u32>,
@@ -22,8 +22,8 @@ struct FunctionDelta<'a> {
     arguments: Option<&'a RawValue>,
 }
 
-/// A tool call that is not complete.
-struct OpenCall {
+/// A tool call of the response so far.
+struct StreamedCall {
     /// The vendor's index of the call. `None` if it sends none.
     wire_index: Option<u32>,
     id: String,
@@ -32,24 +32,25 @@ struct OpenCall {
     early_arguments: String,
 }
 
-/// The tool calls of one response.
+/// The tool calls of the response so far.
 #[derive(Default)]
-pub(super) struct OpenCalls {
-    open: Vec<OpenCall>,
+pub(super) struct StreamedCalls {
+    open: Vec<StreamedCall>,
 }
 
-impl OpenCalls {
+impl StreamedCalls {
     /// Returns true if the response has no tool calls.
     pub(super) fn is_empty(&self) -> bool {
         self.open.is_empty()
     }
 
-    /// Returns true if the name of a call has not arrived.
+    /// Returns true if a call has no name yet.
     pub(super) fn has_unnamed_call(&self) -> bool {
         self.open.iter().any(|call| !call.started)
     }
 
-    /// Adds a part of a call.
+    /// Adds a part of a call and appends its events to `out`. Arguments that arrive before the name are kept until the
+    /// name arrives.
     pub(super) fn push(
         &mut self,
         delta: CallDelta<'_>,
@@ -90,10 +91,10 @@ impl OpenCalls {
         Ok(())
     }
 
-    /// Returns the position of the call of a part, and adds a new call if needed. Some servers omit the index or send
-    /// the same index for all calls with different ids.
+    /// Returns the position of the call to which a part belongs. Adds a new call if no call matches. Some servers omit
+    /// the index, or send the same index for all calls with different ids.
     fn find_or_open(&mut self, wire_index: Option<u32>, id: &str) -> usize {
-        let same_id = |call: &OpenCall| id.is_empty() || call.id.is_empty() || call.id == id;
+        let same_id = |call: &StreamedCall| id.is_empty() || call.id.is_empty() || call.id == id;
         let found = match wire_index {
             Some(_) => {
                 self.open.iter().rposition(|call| call.wire_index == wire_index && same_id(call))
@@ -102,7 +103,7 @@ impl OpenCalls {
             None => self.open.iter().rposition(|call| call.id == id),
         };
         found.unwrap_or_else(|| {
-            self.open.push(OpenCall {
+            self.open.push(StreamedCall {
                 wire_index,
                 id: String::new(),
                 started: false,
@@ -113,7 +114,7 @@ impl OpenCalls {
     }
 }
 
-/// Returns the arguments as text. They should be a string, but some servers send JSON.
+/// Returns the arguments as text. They should be a string, but some servers send JSON. Empty for null.
 fn argument_text(raw: &RawValue) -> Result<String, ModelError> {
     match raw.get().as_bytes().first() {
         Some(b'"') => serde_json::from_str(raw.get())

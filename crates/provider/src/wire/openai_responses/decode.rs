@@ -11,7 +11,7 @@ use crate::wire::SseEvent;
 use crate::wire::arguments::Text;
 use crate::wire::{DecodeStatus, Decoder, error, malformed, missing_tool_name};
 
-/// All events in one flat struct. A tagged enum would first copy each event into a tree.
+/// Fields of all event types. A tagged enum would first copy each event into a tree.
 #[derive(Deserialize)]
 struct StreamEvent<'a> {
     #[serde(borrow, rename = "type")]
@@ -67,7 +67,8 @@ struct OutputDetails {
 }
 
 impl ResponseUsage {
-    fn read(&self) -> Usage {
+    /// Parses a part of an event.
+    fn to_usage(&self) -> Usage {
         let input = self.input_tokens_details.as_ref();
         let output = self.output_tokens_details.as_ref();
         Usage {
@@ -80,20 +81,20 @@ impl ResponseUsage {
     }
 }
 
-/// A tool call that is not complete.
-struct OpenCall {
+/// A tool call of the response so far.
+struct StreamedCall {
     /// Position of the call among all items.
     output_index: u32,
     has_arguments: bool,
 }
 
-/// Decoder of one streamed response.
+/// Decoder of one streamed response of OpenAI Responses.
 pub(super) struct ResponseDecoder {
     provider: String,
     started: bool,
     has_stopped: bool,
     refused: bool,
-    calls: Vec<OpenCall>,
+    calls: Vec<StreamedCall>,
 }
 
 impl ResponseDecoder {
@@ -101,6 +102,7 @@ impl ResponseDecoder {
         Self { provider, started: false, has_stopped: false, refused: false, calls: Vec::new() }
     }
 
+    /// Starts a tool call. Ignores other items.
     fn start_item(
         &mut self,
         output_index: u32,
@@ -113,8 +115,8 @@ impl ResponseDecoder {
         }
         let name = item.name.filter(|name| !name.is_empty()).ok_or_else(missing_tool_name)?;
         let id = item.call_id.unwrap_or_default();
-        self.calls.push(OpenCall { output_index, has_arguments: false });
-        let index = self.last_call();
+        self.calls.push(StreamedCall { output_index, has_arguments: false });
+        let index = self.last_call_index();
         out.push(ModelEvent::ToolCallStart { index, id, name });
         if let Some(json) = item.arguments.filter(|json| !json.is_empty()) {
             self.push_arguments(output_index, json, out);
@@ -122,6 +124,7 @@ impl ResponseDecoder {
         Ok(())
     }
 
+    /// Completes a tool call or a reasoning item. Ignores other items.
     fn end_item(
         &mut self,
         output_index: u32,
@@ -139,20 +142,23 @@ impl ResponseDecoder {
             "function_call" if self.position(output_index).is_none() => {
                 self.start_item(output_index, raw, out)?;
             }
-            "function_call" => self.complete(output_index, item.arguments, out),
+            "function_call" => self.complete_arguments(output_index, item.arguments, out),
             _ => {}
         }
         Ok(())
     }
 
-    fn last_call(&self) -> u32 {
+    /// Returns the index of the newest tool call.
+    fn last_call_index(&self) -> u32 {
         u32::try_from(self.calls.len()).unwrap_or(u32::MAX).saturating_sub(1)
     }
 
+    /// Returns the position of the tool call of an output item. `None` if it has not started.
     fn position(&self, output_index: u32) -> Option<usize> {
         self.calls.iter().rposition(|call| call.output_index == output_index)
     }
 
+    /// Appends an event with a part of the arguments. Does nothing if the call has not started.
     fn push_arguments(&mut self, output_index: u32, json: String, out: &mut Vec<ModelEvent>) {
         if let Some(position) = self.position(output_index) {
             self.calls[position].has_arguments = true;
@@ -161,8 +167,8 @@ impl ResponseDecoder {
         }
     }
 
-    /// Adds the complete arguments of a call if no part of them arrived before.
-    fn complete(
+    /// Appends the complete arguments of a call, unless parts of them arrived before.
+    fn complete_arguments(
         &mut self,
         output_index: u32,
         arguments: Option<String>,
@@ -175,7 +181,12 @@ impl ResponseDecoder {
         }
     }
 
-    fn start(&mut self, raw: &RawValue, out: &mut Vec<ModelEvent>) -> Result<(), ModelError> {
+    /// Appends the start event, unless it was already sent.
+    fn start_response(
+        &mut self,
+        raw: &RawValue,
+        out: &mut Vec<ModelEvent>,
+    ) -> Result<(), ModelError> {
         if !std::mem::replace(&mut self.started, true) {
             let response: Response = read(raw)?;
             out.push(ModelEvent::Started { response_id: response.id, model: response.model });
@@ -183,15 +194,16 @@ impl ResponseDecoder {
         Ok(())
     }
 
+    /// Appends the usage and the stop event.
     fn finish_response(
         &mut self,
         raw: &RawValue,
         out: &mut Vec<ModelEvent>,
     ) -> Result<(), ModelError> {
-        self.start(raw, out)?;
+        self.start_response(raw, out)?;
         let response: Response = read(raw)?;
         if let Some(usage) = response.usage {
-            out.push(ModelEvent::Usage(usage.read()));
+            out.push(ModelEvent::Usage(usage.to_usage()));
         }
         let reason = response.incomplete_details.and_then(|details| details.reason);
         let stop = match reason.as_deref() {
@@ -216,6 +228,7 @@ fn read<'a, T: Deserialize<'a>>(raw: &'a RawValue) -> Result<T, ModelError> {
     serde_json::from_str(raw.get()).map_err(|cause| malformed("an event", &cause))
 }
 
+/// Returns the text. `None` if it is empty.
 fn non_empty(text: Option<String>) -> Option<String> {
     text.filter(|text| !text.is_empty())
 }
@@ -253,12 +266,12 @@ impl Decoder for ResponseDecoder {
                 }
             }
             ("response.function_call_arguments.done", ..) => {
-                self.complete(index, event.arguments, out);
+                self.complete_arguments(index, event.arguments, out);
             }
             ("response.output_item.added", Some(item), _) => self.start_item(index, item, out)?,
             ("response.output_item.done", Some(item), _) => self.end_item(index, item, out)?,
             ("response.created" | "response.in_progress", _, Some(response)) => {
-                self.start(response, out)?;
+                self.start_response(response, out)?;
             }
             ("response.completed" | "response.incomplete", _, Some(response)) => {
                 self.finish_response(response, out)?;

@@ -77,10 +77,10 @@ struct Format<'a> {
 
 impl<'a> Format<'a> {
     fn new(output: &'a OutputSchema) -> Self {
-        let strict = schema::strict(&output.schema, SchemaDialect::OpenAi);
+        let strict = schema::to_strict(&output.schema, SchemaDialect::OpenAi);
         Self {
             kind: "json_schema",
-            name: schema::name(&output.name),
+            name: schema::sanitize_name(&output.name),
             description: output.description.as_deref(),
             strict: strict.is_some(),
             schema: strict.map_or(Cow::Borrowed(&output.schema), Cow::Owned),
@@ -114,8 +114,8 @@ struct EncodedTool<'a> {
     strict: bool,
 }
 
-/// Returns the body of a request.
-pub(super) fn body(
+/// Encodes the body of a request.
+pub(super) fn encode_body(
     wire: &OpenAiResponses,
     request: &ChatRequest,
     info: &ModelInfo,
@@ -139,14 +139,15 @@ pub(super) fn body(
             .reasoning
             .then_some(ReasoningField { effort: settings.effort, summary: "auto" }),
         tools: has_tools.then_some(Tools(request)),
-        tool_choice: choice(request).filter(|_| has_tools),
+        tool_choice: tool_choice(request).filter(|_| has_tools),
         parallel_tool_calls: settings.parallel_tool_calls.filter(|_| has_tools),
         text: output.map(|output| TextField { format: Format::new(output) }),
     };
     to_body(&body, &settings.extra)
 }
 
-fn choice(request: &ChatRequest) -> Option<EncodedToolChoice<'_>> {
+/// Returns the tool choice. `None` for the vendor's default.
+fn tool_choice(request: &ChatRequest) -> Option<EncodedToolChoice<'_>> {
     match &request.tool_choice {
         ToolChoice::Auto => None,
         ToolChoice::None => Some(EncodedToolChoice::Mode("none")),

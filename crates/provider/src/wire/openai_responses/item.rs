@@ -15,7 +15,7 @@ use crate::wire::arguments::Arguments;
 use crate::wire::media::{DataUrl, DocumentForm, IMAGE_NOTE, document_form, has_media};
 use crate::wire::request::{SUMMARY_HEADING, is_same_model};
 
-/// The conversation, serialized item by item.
+/// The messages of a request. Serialization converts one message at a time.
 pub(super) struct Input<'a> {
     pub(super) wire: &'a OpenAiResponses,
     pub(super) request: &'a ChatRequest,
@@ -42,7 +42,7 @@ enum Item<'a> {
     EncryptedReasoning(&'a RawValue),
 }
 
-/// InputContent of an item: a text or a list of parts.
+/// Content of an item: a text or a list of parts.
 #[derive(Serialize)]
 #[serde(untagged)]
 enum ItemContent<'a> {
@@ -73,12 +73,12 @@ impl Serialize for Input<'_> {
         let mut seq = serializer.serialize_seq(None)?;
         for message in &self.request.messages {
             for result in message.tool_results() {
-                seq.serialize_element(&self.result(result))?;
+                seq.serialize_element(&self.result_item(result))?;
             }
             match message.role {
-                Role::Assistant => self.assistant(message, &mut seq)?,
+                Role::Assistant => self.write_assistant_message(message, &mut seq)?,
                 Role::Tool => {}
-                _ => self.plain(message, &mut seq)?,
+                _ => self.write_user_message(message, &mut seq)?,
             }
         }
         seq.end()
@@ -86,7 +86,12 @@ impl Serialize for Input<'_> {
 }
 
 impl Input<'_> {
-    fn plain<S: SerializeSeq>(&self, message: &Message, seq: &mut S) -> Result<(), S::Error> {
+    /// Writes a user, system or summary message, unless it has no content for this API.
+    fn write_user_message<S: SerializeSeq>(
+        &self,
+        message: &Message,
+        seq: &mut S,
+    ) -> Result<(), S::Error> {
         // The API's role for instructions inside a conversation.
         let role = if message.role == Role::System { "developer" } else { "user" };
         let heading = (message.role == Role::Summary).then(|| InputContent::text(SUMMARY_HEADING));
@@ -104,8 +109,12 @@ impl Input<'_> {
         seq.serialize_element(&Item::Message { role, content })
     }
 
-    /// Writes text, calls and encrypted reasoning in their original order.
-    fn assistant<S: SerializeSeq>(&self, message: &Message, seq: &mut S) -> Result<(), S::Error> {
+    /// Writes the text, the tool calls and the encrypted reasoning of a message as items, in their order.
+    fn write_assistant_message<S: SerializeSeq>(
+        &self,
+        message: &Message,
+        seq: &mut S,
+    ) -> Result<(), S::Error> {
         let same_model =
             message.model.as_deref().is_none_or(|model| is_same_model(model, &self.info.model));
         // The API rejects reasoning that no other item follows, as in an interrupted response.
@@ -124,7 +133,7 @@ impl Input<'_> {
                 ContentPart::ToolCall(call) => seq.serialize_element(&Item::FunctionCall {
                     call_id: &call.id,
                     name: &call.name,
-                    arguments: Arguments::read(&call.arguments).to_text(),
+                    arguments: Arguments::parse(&call.arguments).to_text(),
                 })?,
                 ContentPart::Reasoning(reasoning) if same_model => {
                     if let Some(item) = self.encrypted_reasoning(reasoning) {
@@ -137,7 +146,7 @@ impl Input<'_> {
         Ok(())
     }
 
-    /// Returns encrypted reasoning of this provider. The data is sent back unchanged.
+    /// Returns the encrypted reasoning as an item, with unchanged data. `None` if another provider encrypted it.
     fn encrypted_reasoning<'r>(&self, reasoning: &'r Reasoning) -> Option<Item<'r>> {
         let opaque = reasoning.opaque.as_ref()?;
         let is_own = opaque.provider == self.wire.provider && opaque.kind == REASONING_ITEM;
@@ -145,7 +154,8 @@ impl Input<'_> {
         Some(Item::EncryptedReasoning(raw))
     }
 
-    fn result<'r>(&self, result: &'r ToolResult) -> Item<'r> {
+    /// Converts a tool result. Without media, it is a text.
+    fn result_item<'r>(&self, result: &'r ToolResult) -> Item<'r> {
         let output = match has_media(result) {
             false => ItemContent::Text(result_text(result)),
             true => {
@@ -164,6 +174,7 @@ impl Input<'_> {
         Item::FunctionCallOutput { call_id: &result.call_id, output }
     }
 
+    /// Converts an image, or returns a note if the model does not accept images.
     fn image<'i>(&self, image: &'i Image) -> InputContent<'i> {
         match self.info.images {
             false => InputContent::text(IMAGE_NOTE),

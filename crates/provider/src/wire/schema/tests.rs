@@ -22,7 +22,7 @@ fn openai_gets_every_property_required_and_nothing_else_allowed() {
     let mut schema = city();
     schema["properties"]["name"] = json!({"type": "string"});
     assert_eq!(
-        strict(&schema, SchemaDialect::OpenAi).unwrap(),
+        to_strict(&schema, SchemaDialect::OpenAi).unwrap(),
         json!({
             "title": "City", "type": "object",
             "properties": {
@@ -40,7 +40,7 @@ fn openai_gets_every_property_required_and_nothing_else_allowed() {
 
 #[test]
 fn anthropic_gets_bounds_as_words_and_keeps_optional_properties() {
-    let schema = strict(&city(), SchemaDialect::Anthropic).unwrap();
+    let schema = to_strict(&city(), SchemaDialect::Anthropic).unwrap();
     assert_eq!(schema["required"], json!(["name"]));
     assert_eq!(schema["additionalProperties"], json!(false));
     assert_eq!(
@@ -64,15 +64,15 @@ fn what_the_dialect_cannot_say_is_not_said() {
         json!({"type": "object", "properties": {"a": true}}),
         json!(true),
     ] {
-        assert_eq!(strict(&schema, SchemaDialect::OpenAi), None, "{schema}");
-        assert_eq!(strict(&schema, SchemaDialect::Anthropic), None, "{schema}");
+        assert_eq!(to_strict(&schema, SchemaDialect::OpenAi), None, "{schema}");
+        assert_eq!(to_strict(&schema, SchemaDialect::Anthropic), None, "{schema}");
     }
     let length = json!({"type": "object", "properties": {"a": {"type": "string", "minLength": 2}}});
-    assert_eq!(strict(&length, SchemaDialect::OpenAi), None);
+    assert_eq!(to_strict(&length, SchemaDialect::OpenAi), None);
     let tree = json!({"type": "object", "properties": {"kids": {"type": "array", "items": {"$ref": "#/$defs/T"}}},
         "$defs": {"T": {"type": "object", "properties": {"kids": {"type": "array", "items": {"$ref": "#/$defs/T"}}}}}});
-    assert!(strict(&tree, SchemaDialect::OpenAi).is_some());
-    assert_eq!(strict(&tree, SchemaDialect::Anthropic), None);
+    assert!(to_strict(&tree, SchemaDialect::OpenAi).is_some());
+    assert_eq!(to_strict(&tree, SchemaDialect::Anthropic), None);
 }
 
 #[test]
@@ -80,7 +80,7 @@ fn names_are_made_acceptable() {
     for (given, expected) in
         [("City", "City"), ("my city!", "my_city_"), ("", "answer"), ("Grüße", "Gr__e")]
     {
-        assert_eq!(name(given), expected);
+        assert_eq!(sanitize_name(given), expected);
     }
-    assert_eq!(name(&"x".repeat(100)).len(), 64);
+    assert_eq!(sanitize_name(&"x".repeat(100)).len(), 64);
 }

@@ -55,7 +55,7 @@ fn nothing_is_lost_on_the_way() {
     assert!(ToolResponse::try_from(ExecuteResponse::default()).is_err(), "no status is no answer");
 }
 
-/// The fields of the messages in the published file: name, number and type.
+/// Returns the fields of the messages in the published file: name, number and type.
 fn published() -> Vec<String> {
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/tool-service-v1.proto");
     let text = std::fs::read_to_string(file).unwrap();

@@ -19,25 +19,26 @@ pub const CALLBACK_KEY_BYTES: usize = 32;
 /// Size of the nonce that distinguishes tokens of the same request.
 const NONCE_BYTES: usize = 16;
 
-/// Registry of pending callbacks. Clones share the registry.
+/// Calls that wait for a callback. Clones share the registry.
 #[derive(Clone)]
 pub struct CallbackRegistry {
     inner: Arc<Inner>,
 }
 
+/// State that the clones of a registry share.
 struct Inner {
     base: Url,
     key: hmac::Key,
     pending: Mutex<HashMap<String, PendingCallback>>,
 }
 
-/// A pending call.
+/// A call that waits for a callback.
 struct PendingCallback {
     nonce: [u8; NONCE_BYTES],
     response: oneshot::Sender<ToolResponse>,
 }
 
-/// The error of a callback that was not accepted.
+/// Error of a callback that was not accepted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum CallbackError {
     /// No call is pending for this request.
@@ -65,7 +66,8 @@ impl CallbackRegistry {
         Ok(Self::new(base, &key))
     }
 
-    /// Registers a pending call. Dropping the [`Callback`] removes it.
+    /// Registers a call. Dropping the [`Callback`] removes it. Returns an error if too many calls wait, or a call with
+    /// this id already waits.
     pub fn register(&self, request_id: &str) -> Result<Callback, ToolContractError> {
         let mut nonce = [0; NONCE_BYTES];
         random(&mut nonce)?;
@@ -95,8 +97,9 @@ impl CallbackRegistry {
         })
     }
 
-    /// Delivers a response, for the route `POST <base>/<request id>` with the token of the header
-    /// [`CALLBACK_TOKEN_HEADER`](crate::CALLBACK_TOKEN_HEADER).
+    /// Passes a response to the waiting call. The route `POST <base>/<request id>` calls it with the token of the
+    /// header [`CALLBACK_TOKEN_HEADER`](crate::CALLBACK_TOKEN_HEADER). Returns an error if no call waits or the token
+    /// is wrong.
     pub fn deliver(
         &self,
         request_id: &str,
@@ -122,11 +125,12 @@ impl CallbackRegistry {
         entry.response.send(response).map_err(|_response| CallbackError::Unknown)
     }
 
-    /// Returns the number of pending calls.
+    /// Returns the number of waiting calls.
     pub fn pending_count(&self) -> usize {
         self.inner.pending.lock().len()
     }
 
+    /// Returns the signature of a token.
     fn sign(&self, request_id: &str, nonce: &[u8]) -> hmac::Tag {
         hmac::sign(&self.inner.key, &message(request_id, nonce))
     }
@@ -140,7 +144,7 @@ impl std::fmt::Debug for CallbackRegistry {
     }
 }
 
-/// A pending callback: the URL and the token for the server, and the response.
+/// A registered callback: its URL and token for the service, and the response.
 pub struct Callback {
     registry: CallbackRegistry,
     request_id: String,
@@ -161,7 +165,8 @@ impl Callback {
         &self.token
     }
 
-    /// Waits for the response. The call is cancellation safe.
+    /// Waits for the response. `None` if another call with the same id replaced this one. The call is cancellation
+    /// safe.
     pub async fn response(&mut self) -> Option<ToolResponse> {
         (&mut self.response).await.ok()
     }
@@ -177,11 +182,12 @@ impl Drop for Callback {
     }
 }
 
-/// The nonce has a fixed length, so the encoding is unambiguous.
+/// Returns the signed text. The nonce has a fixed length, so the encoding is unambiguous.
 fn message(request_id: &str, nonce: &[u8]) -> Vec<u8> {
     [nonce, request_id.as_bytes()].concat()
 }
 
+/// Fills the bytes with random values. Returns an error if the system has none.
 fn random(bytes: &mut [u8]) -> Result<(), ToolContractError> {
     getrandom::fill(bytes).map_err(|error| {
         ToolContractError::new(

@@ -32,7 +32,7 @@ fn every_serializable_value_is_an_output() {
 #[test]
 fn a_huge_text_keeps_its_start_and_end() {
     let text = format!("start{}é end", "ü".repeat(25 * 1024 * 1024));
-    let cut = ToolOutput::text(text).bounded().to_text();
+    let cut = ToolOutput::text(text).into_bounded().to_text();
     assert!(cut.len() <= TOOL_OUTPUT_BYTES_MAX + 64, "{}", cut.len());
     assert!(cut.starts_with("start") && cut.ends_with("é end"));
     assert!(cut.contains("bytes cut"));
@@ -41,7 +41,7 @@ fn a_huge_text_keeps_its_start_and_end() {
 #[test]
 fn a_huge_file_is_replaced_by_a_note() {
     let file = Document::bytes("big", "application/zip", vec![0u8; TOOL_BINARY_BYTES_MAX + 10]);
-    assert!(ToolOutput::file(file).bounded().to_text().contains("omitted"));
+    assert!(ToolOutput::file(file).into_bounded().to_text().contains("omitted"));
 }
 
 #[test]
@@ -61,11 +61,11 @@ fn whatever_is_not_text_is_bounded_too() {
             "a part of an unknown kind of 27962051 bytes",
         ),
     ] {
-        let text = ToolOutput::text("kept").with(part).bounded().to_text();
+        let text = ToolOutput::text("kept").with(part).into_bounded().to_text();
         assert!(text.starts_with(&format!("kept\n[{what} omitted")), "{:.80}", text);
     }
     let file = Document::bytes(huge(), huge(), b"abc");
-    match &ToolOutput::file(file).bounded().parts[..] {
+    match &ToolOutput::file(file).into_bounded().parts[..] {
         [
             ToolResultPart::File(Document { source: MediaSource::Base64 { media_type, .. }, name }),
         ] => {
@@ -76,14 +76,14 @@ fn whatever_is_not_text_is_bounded_too() {
     }
     let small = ToolResultPart::Unknown(json!({"type": "new"}));
     let output = ToolOutput::image(Image::url("https://a.example/x.png")).with(small);
-    assert_eq!(output.clone().bounded(), output);
+    assert_eq!(output.clone().into_bounded(), output);
 }
 
 #[test]
 fn huge_metadata_is_replaced_by_a_note() {
     let small = ToolOutput::text("x").with_metadata(json!({"k": [1, 2]}));
-    assert_eq!(small.clone().bounded(), small);
-    let huge = ToolOutput::text("x").with_metadata("m".repeat(1_000_000)).bounded();
+    assert_eq!(small.clone().into_bounded(), small);
+    let huge = ToolOutput::text("x").with_metadata("m".repeat(1_000_000)).into_bounded();
     let note = "[metadata of 1000002 bytes omitted: the maximum is 262144]";
     assert_eq!(huge.metadata, Some(json!(note)));
     assert_eq!(huge.to_text(), "x");

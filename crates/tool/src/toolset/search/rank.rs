@@ -46,7 +46,7 @@ impl Index {
         let mut words: BTreeMap<String, Vec<Posting>> = BTreeMap::new();
         let mut lengths = Vec::with_capacity(defs.len());
         for (index, def) in defs.iter().enumerate() {
-            let weights = weights(def);
+            let weights = word_weights(def);
             lengths.push(weights.values().sum::<f64>());
             for (word, weight) in weights {
                 words.entry(word).or_default().push((index, weight));
@@ -70,7 +70,7 @@ impl Index {
         query_words.sort_unstable();
         query_words.dedup();
         for word in &query_words {
-            let hits = self.hits(word);
+            let hits = self.matching_tools(word);
             let (all, with) = (self.defs.len() as f64, hits.len() as f64);
             let rarity = (1.0 + (all - with + 0.5) / (with + 0.5)).ln();
             for (index, weight) in hits {
@@ -93,8 +93,8 @@ impl Index {
         ranked.into_iter().map(|(index, _)| index).collect()
     }
 
-    /// Returns the tools that contain the word, or a word that begins with it.
-    fn hits(&self, word: &str) -> BTreeMap<usize, f64> {
+    /// Returns the tools that contain the word, or a word that begins with it, with the weight of the match.
+    fn matching_tools(&self, word: &str) -> BTreeMap<usize, f64> {
         let mut hits = BTreeMap::new();
         let is_beginning = word.chars().count() >= PREFIX_CHARS_MIN;
         let longer = self.words.range(word.to_owned()..);
@@ -114,8 +114,8 @@ impl Index {
     }
 }
 
-/// Returns the words of a tool with their weights.
-fn weights(def: &ToolDefinition) -> HashMap<String, f64> {
+/// Returns the words of a tool with their weights. A word of the name weighs most.
+fn word_weights(def: &ToolDefinition) -> HashMap<String, f64> {
     let mut weights = HashMap::new();
     let mut left = TOOL_WORDS_MAX;
     let mut add = |text: &str, weight: f64| {
@@ -180,6 +180,7 @@ fn is_ideograph(letter: char) -> bool {
     matches!(letter, '\u{3040}'..='\u{30ff}' | '\u{3400}'..='\u{9fff}' | '\u{f900}'..='\u{faff}')
 }
 
+/// Moves a finished word without its common endings to `words`.
 fn end_word(word: &mut String, words: &mut Vec<String>) {
     let mut done = std::mem::take(word);
     if done.is_empty() || done.len() > WORD_BYTES_MAX {

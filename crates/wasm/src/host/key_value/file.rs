@@ -14,25 +14,27 @@ use crate::error::WasmError;
 use crate::limits::KEYS_MAX;
 use crate::private_dir;
 
-/// Stores values in a private directory.
+/// Stores values as files in a private directory.
 #[derive(Debug, Clone)]
 pub struct FileKeyValueStore {
     dir: PathBuf,
 }
 
 impl FileKeyValueStore {
-    /// Opens a directory. Creates it if it does not exist.
+    /// Opens a directory. Creates it if it does not exist. Returns an error if other users can access it.
     pub fn open(dir: &Path) -> Result<Self, WasmError> {
-        private_dir::dir(dir)?;
+        private_dir::create_dir(dir)?;
         Ok(Self { dir: dir.to_owned() })
     }
 
-    /// File names are hashes. They reveal neither tools nor keys, and a key cannot be a path.
+    /// Returns the directory of a tool. File names are hashes. They reveal neither tools nor keys, and a key cannot be
+    /// a path.
     fn tool_dir(&self, scope: &KeyValueScope) -> PathBuf {
         let KeyValueScope { namespace, tool } = scope;
         self.dir.join(sha256_hex(format!("{namespace}\0{tool}").as_bytes()))
     }
 
+    /// Returns the file of a value.
     fn path(&self, scope: &KeyValueScope, key: &str) -> PathBuf {
         self.tool_dir(scope).join(sha256_hex(key.as_bytes()))
     }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use wasmtime::StoreContextMut;
 use wasmtime::component::{ComponentType, Lift, LinkerInstance, Lower, Resource};
 
-use super::io::{input, output, pollable};
+use super::io::{create_pollable, input, output};
 use super::resource::{Descriptor, STDERR, STDOUT, TerminalInput, TerminalOutput};
 use crate::call::store_data::{HaltReason, StoreData};
 use crate::limits::RANDOM_BYTES_MAX;
@@ -79,11 +79,11 @@ pub(super) fn monotonic_clock(instance: &mut LinkerInstance<'_, StoreData>) -> L
     instance.func_wrap("resolution", |_: Context<'_>, (): ()| Ok((RESOLUTION_NANOS,)))?;
     instance.func_wrap("subscribe-instant", |context: Context<'_>, (when,): (u64,)| {
         let deadline = context.data().started.checked_add(Duration::from_nanos(when));
-        pollable(context, deadline)
+        create_pollable(context, deadline)
     })?;
     instance.func_wrap("subscribe-duration", |context: Context<'_>, (time,): (u64,)| {
         let deadline = Instant::now().checked_add(Duration::from_nanos(time));
-        pollable(context, deadline)
+        create_pollable(context, deadline)
     })
 }
 

@@ -13,7 +13,7 @@ const LOG: &str = "provost:tool/log";
 const KV: &str = "provost:tool/kv";
 const HTTP: &str = "provost:tool/http";
 
-/// True if a component with these grants may import the interface.
+/// Returns true if a component with these grants may import the interface.
 pub(super) fn is_known_import(grants: HostGrants, name: &str) -> bool {
     match name {
         LOG => grants.log,
@@ -23,7 +23,7 @@ pub(super) fn is_known_import(grants: HostGrants, name: &str) -> bool {
     }
 }
 
-/// Links an interface.
+/// Adds the functions of an interface. Does nothing for an unknown interface.
 pub(super) fn link(
     instance: &mut LinkerInstance<'_, StoreData>,
     name: &str,
@@ -33,7 +33,7 @@ pub(super) fn link(
             context.data_mut().host.log(text.as_bytes());
             Ok(())
         }),
-        KV => keys(instance),
+        KV => link_key_value(instance),
         HTTP => {
             instance.func_wrap_async("send", |mut context: Context<'_>, (request,): (String,)| {
                 Box::new(async move {
@@ -53,7 +53,8 @@ pub(super) fn link(
     }
 }
 
-fn keys(instance: &mut LinkerInstance<'_, StoreData>) -> wasmtime::Result<()> {
+/// Adds the functions for values.
+fn link_key_value(instance: &mut LinkerInstance<'_, StoreData>) -> wasmtime::Result<()> {
     instance.func_wrap_async("get", |context: Context<'_>, (key,): (String,)| {
         Box::new(async move {
             let value = context.data().host.get(&key).await;

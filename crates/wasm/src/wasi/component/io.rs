@@ -64,14 +64,14 @@ pub(super) fn poll(instance: &mut LinkerInstance<'_, StoreData>) -> Linked {
     })
 }
 
-/// Returns the time until a pollable is ready.
+/// Returns the time until a pollable is ready. Zero if it is ready.
 fn remaining(context: &Context<'_>, number: u32) -> Duration {
     let deadline = context.data().resources.deadline(number);
     deadline.map_or(Duration::ZERO, |deadline| deadline.saturating_duration_since(Instant::now()))
 }
 
-/// Creates a pollable.
-pub(super) fn pollable(
+/// Creates a pollable that is ready at a time, or at once if there is none. Returns an error if too many are open.
+pub(super) fn create_pollable(
     mut context: Context<'_>,
     until: Option<Instant>,
 ) -> wasmtime::Result<(Resource<Pollable>,)> {
@@ -100,7 +100,7 @@ pub(super) fn streams(instance: &mut LinkerInstance<'_, StoreData>) -> Linked {
     }
     instance.func_wrap(
         "[method]input-stream.subscribe",
-        |context: Context<'_>, (_,): (Resource<InputStream>,)| pollable(context, None),
+        |context: Context<'_>, (_,): (Resource<InputStream>,)| create_pollable(context, None),
     )?;
     instance.func_wrap(
         "[method]output-stream.check-write",
@@ -135,7 +135,7 @@ pub(super) fn streams(instance: &mut LinkerInstance<'_, StoreData>) -> Linked {
     }
     instance.func_wrap(
         "[method]output-stream.subscribe",
-        |context: Context<'_>, (_,): (Resource<OutputStream>,)| pollable(context, None),
+        |context: Context<'_>, (_,): (Resource<OutputStream>,)| create_pollable(context, None),
     )
 }
 
@@ -149,6 +149,7 @@ pub(super) fn output(number: u32) -> Resource<OutputStream> {
     Resource::new_own(number)
 }
 
+/// Reads from the input. Returns [`StreamError::Closed`] at its end.
 fn read(context: &mut Context<'_>, size: u64) -> Result<Vec<u8>, StreamError> {
     if size == 0 {
         return Ok(Vec::new());
@@ -157,6 +158,7 @@ fn read(context: &mut Context<'_>, size: u64) -> Result<Vec<u8>, StreamError> {
     if bytes.is_empty() { Err(StreamError::Closed) } else { Ok(bytes.into()) }
 }
 
+/// Writes to an output stream.
 fn write(
     mut context: Context<'_>,
     one: &Resource<OutputStream>,

@@ -12,7 +12,7 @@ use crate::limits::RESOURCES_MAX;
 pub(crate) struct InputStream;
 /// An output stream. Its number identifies the stream.
 pub(crate) struct OutputStream;
-/// A pollable.
+/// Handle that is ready at a time.
 pub(crate) struct Pollable;
 /// An error of a stream. Never created.
 pub(crate) struct IoError;
@@ -25,7 +25,7 @@ pub(crate) struct TerminalInput;
 /// A terminal output. Never created.
 pub(crate) struct TerminalOutput;
 
-/// Links a WASI type under its name, which is the same in every interface.
+/// Adds a WASI type under its name, which is the same in every interface. Does nothing for an unknown name.
 pub(super) fn link(
     instance: &mut LinkerInstance<'_, StoreData>,
     name: &str,
@@ -55,7 +55,7 @@ pub(crate) const STDIN: u32 = 0;
 pub(crate) const STDOUT: u32 = 1;
 pub(crate) const STDERR: u32 = 2;
 
-/// Open pollables.
+/// Open pollables of a call, with their deadlines.
 #[derive(Debug, Default)]
 pub(crate) struct Resources {
     next: u32,
@@ -63,7 +63,8 @@ pub(crate) struct Resources {
 }
 
 impl Resources {
-    /// Adds a pollable. `None` is ready immediately.
+    /// Adds a pollable and returns its number. With `None`, the pollable is ready immediately. Returns an error if too
+    /// many are open.
     pub(crate) fn add_pollable(&mut self, until: Option<Instant>) -> Result<u32, HaltReason> {
         if self.pollables.len() >= RESOURCES_MAX {
             return Err(HaltReason::Misuse("it has too many open pollables"));

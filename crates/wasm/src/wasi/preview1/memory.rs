@@ -9,7 +9,8 @@ use crate::limits::IO_VECTORS_MAX;
 pub(crate) struct Memory<'a>(&'a mut [u8]);
 
 impl<'a> Memory<'a> {
-    /// Returns the memory and the store data of the caller.
+    /// Returns the memory and the store data of the caller. Returns an error that stops the module if it exports no
+    /// memory.
     pub(crate) fn of(
         caller: &'a mut Caller<'_, StoreData>,
     ) -> wasmtime::Result<(Self, &'a mut StoreData)> {
@@ -19,7 +20,7 @@ impl<'a> Memory<'a> {
         Ok((Self(bytes), data))
     }
 
-    /// Returns `size` bytes at an address.
+    /// Returns `size` bytes at an address. Returns an error that stops the module if they are outside of its memory.
     pub(crate) fn slice(&mut self, at: i32, size: i32) -> wasmtime::Result<&mut [u8]> {
         let start = at.cast_unsigned() as usize;
         let end = start.checked_add(size.cast_unsigned() as usize);

@@ -15,7 +15,7 @@ const SUBSCRIPTIONS_MAX: u32 = 64;
 const SUBSCRIPTION_BYTES: i32 = 48;
 const EVENT_BYTES: i32 = 32;
 
-/// A subscription.
+/// Event for which a module waits.
 struct Subscription {
     userdata: [u8; 8],
     kind: u8,
@@ -23,7 +23,8 @@ struct Subscription {
     remaining: Result<Duration, i32>,
 }
 
-pub(super) fn link(linker: &mut Linker<StoreData>) -> wasmtime::Result<()> {
+/// Adds the function that waits for events.
+pub(super) fn link_poll(linker: &mut Linker<StoreData>) -> wasmtime::Result<()> {
     linker.func_wrap_async(
         NAME,
         "poll_oneoff",
@@ -33,7 +34,7 @@ pub(super) fn link(linker: &mut Linker<StoreData>) -> wasmtime::Result<()> {
                 if count == 0 || count.cast_unsigned() > SUBSCRIPTIONS_MAX {
                     return Ok(INVALID);
                 }
-                let subscriptions = read(&mut caller, subscriptions, count)?;
+                let subscriptions = read_subscriptions(&mut caller, subscriptions, count)?;
                 let remaining =
                     |subscription: &Subscription| subscription.remaining.unwrap_or(Duration::ZERO);
                 let soonest = subscriptions.iter().map(remaining).min().unwrap_or(Duration::ZERO);
@@ -59,7 +60,7 @@ pub(super) fn link(linker: &mut Linker<StoreData>) -> wasmtime::Result<()> {
     Ok(())
 }
 
-/// Sleeps, but not beyond the deadline of the call.
+/// Sleeps until the time has passed. Returns an error that stops the module if the deadline of the call passes first.
 pub(crate) async fn sleep_bounded(
     deadline: std::time::Instant,
     time: Duration,
@@ -74,7 +75,8 @@ pub(crate) async fn sleep_bounded(
     }
 }
 
-fn read(
+/// Reads the subscriptions from the memory of the module.
+fn read_subscriptions(
     caller: &mut Caller<'_, StoreData>,
     list: i32,
     count: i32,

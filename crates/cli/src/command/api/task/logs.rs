@@ -141,6 +141,7 @@ fn is_last(kind: &str) -> bool {
     DurableEventKind::from_name(kind).is_some_and(DurableEventKind::is_terminal)
 }
 
+/// Formats a log entry in the selected format.
 fn log_text(printer: &Printer, entry: &LogEntry) -> Result<String, CliError> {
     match printer.format {
         Format::Table => {
@@ -151,7 +152,7 @@ fn log_text(printer: &Printer, entry: &LogEntry) -> Result<String, CliError> {
     }
 }
 
-/// Formats an event as one line.
+/// Formats an event in the selected format.
 pub(crate) fn event_text(
     printer: &Printer,
     event: &provost_api::RunEvent,

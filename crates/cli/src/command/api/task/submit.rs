@@ -162,6 +162,7 @@ fn print_accepted(accepted: &TaskReceipt, cx: &Connection) -> Result<(), CliErro
     Ok(())
 }
 
+/// Returns the message of the argument, or reads it from standard input. Returns an error if there is none.
 fn message(argument: Option<&str>) -> Result<String, CliError> {
     let text = match argument {
         None if io::stdin().is_terminal() => {

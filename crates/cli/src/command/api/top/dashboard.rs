@@ -95,6 +95,7 @@ impl Dashboard {
         })
     }
 
+    /// Returns the number of runs in each state as text.
     fn summary_text(&self) -> String {
         let states = self.states();
         let mut parts: Vec<String> =

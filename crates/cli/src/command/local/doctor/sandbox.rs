@@ -77,6 +77,7 @@ async fn container() -> Result<Container, String> {
     Err(why.join("; "))
 }
 
+/// Converts the result of a self-test to a check.
 fn check(trial: &SelfTestCase) -> DoctorCheck {
     let (name, what, how) = (trial.backend, trial.name, &trial.mechanism);
     match (&trial.result, trial.is_enforced) {

@@ -77,6 +77,7 @@ impl ToolCommand<'_> {
         Ok(Some(governance.decide(&tool.spec().tool_attributes(), "invoke")))
     }
 
+    /// Returns the origin of the call for policies and records.
     fn origin(&self, run: Option<RunId>) -> CallOrigin {
         CallOrigin {
             namespace: self.namespace().to_owned(),
@@ -95,7 +96,7 @@ impl ToolCommand<'_> {
     ) -> Result<CallResult, CliError> {
         let env = Env::system();
         let run: RunId = env.id();
-        let guard = Guard::default().with_services(self.tools.oversight());
+        let guard = Guard::default().with_services(self.tools.guard_services());
         let guard = guard.for_run(self.origin(Some(run))).await;
         let name = tool.spec().name().to_owned();
         let call = ToolCall::new("call_1", &name, arguments);
@@ -110,6 +111,7 @@ impl ToolCommand<'_> {
         Ok(CallResult { response: ToolResponse::of(&request, outcome.clone(), millis), outcome })
     }
 
+    /// Calls a tool through the guard, and asks the user if it requires approval.
     async fn call_through_guard(
         &self,
         guard: &Guard,

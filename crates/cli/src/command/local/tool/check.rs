@@ -63,7 +63,7 @@ fn no_arguments() -> Value {
     json!({})
 }
 
-/// Result of one check.
+/// Result of one check of a tool: whether it passed, and the observed behaviour.
 #[derive(Serialize)]
 pub(super) struct CheckResult {
     pub(super) tool: String,
@@ -131,6 +131,7 @@ impl ToolCommand<'_> {
         Ok(u8::from(failed > 0))
     }
 
+    /// Checks a declared tool, and adds the results. Without `offline`, connects to its service.
     async fn check_tool(
         &self,
         tool: &provost_tool::DeclaredTool,
@@ -176,6 +177,7 @@ impl ToolCommand<'_> {
         connection.map(|_| format!("{host} is reachable")).map_err(|error| error.to_string())
     }
 
+    /// Connects to each MCP server, and adds the results.
     async fn check_servers(&self, items: &mut Vec<CheckResult>) {
         let Some(declared) = &self.tools.declared else { return };
         let registry = declared.current();

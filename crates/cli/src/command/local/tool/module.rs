@@ -64,6 +64,7 @@ impl ToolCommand<'_> {
         self.print_results(items)
     }
 
+    /// Checks the module of a tool, and adds the result.
     fn check_module(&self, tool: &DeclaredTool, items: &mut Vec<CheckResult>) {
         let (ok, found) = match tool.verify() {
             Ok(()) => (

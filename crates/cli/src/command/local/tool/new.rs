@@ -94,6 +94,7 @@ pub(super) fn run(args: &NewArgs, output: &Output) -> Result<u8, CliError> {
     Ok(0)
 }
 
+/// Writes a file and creates its directories. Replaces an existing file.
 fn write(path: &Path, text: &str) -> Result<(), CliError> {
     let failed = |error: io::Error| CliError::io(path.display(), &error);
     if let Some(parent) = path.parent() {

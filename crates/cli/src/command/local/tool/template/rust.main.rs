@@ -29,7 +29,7 @@ fn failed(message: &str) -> String {
     )
 }
 
-/// A text of a JSON object. Add serde_json as soon as you need more.
+/// Returns the text field `name` of a JSON object. `None` if there is none. Add serde_json as soon as you need more.
 fn field(json: &str, name: &str) -> Option<String> {
     let (_, rest) = json.split_once(&format!("\"{name}\":\""))?;
     let (mut text, mut chars) = (String::new(), rest.chars());

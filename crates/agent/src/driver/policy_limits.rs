@@ -1,4 +1,4 @@
-//! Checks a policy's bounds before each model call: the allowed models and the token budget.
+//! Limits that a policy sets for a run: the allowed models and the token budget.
 
 use provost_core::LimitReached;
 use provost_model::ModelInfo;
@@ -7,10 +7,11 @@ use super::setup::DriverContext;
 use super::{Driver, Error};
 
 impl Driver {
-    /// Returns an error if a policy denies the model, or the limit if the policy's token budget is used up.
-    pub(super) async fn check_policy_budget(&self) -> Result<Option<LimitReached>, Error> {
+    /// Returns an error if a policy denies the model. Otherwise sets the policy's token limit for the run, and returns
+    /// the limit if it is used up.
+    pub(super) async fn check_policy(&self) -> Result<Option<LimitReached>, Error> {
         self.cx.check_model(self.cx.model.info()).await?;
-        let Some(allowed) = self.cx.guard().await.refreshed().await.tokens_max() else {
+        let Some(allowed) = self.cx.guard().await.refresh().await.tokens_max() else {
             return Ok(None);
         };
         // The cap includes the usage of running children, which stop at it too.
@@ -20,19 +21,19 @@ impl Driver {
 }
 
 impl DriverContext {
-    /// Returns an error if a policy denies the model. A routed or composite model is denied if any of its parts is.
+    /// Returns an error if a policy denies the model. A routed model is denied if one of its endpoints is denied.
     pub(super) async fn check_model(&self, info: &ModelInfo) -> Result<(), Error> {
         if !self.shared_guard.has_policy() {
             return Ok(());
         }
-        let guard = self.guard().await.refreshed().await;
+        let guard = self.guard().await.refresh().await;
         for (provider, model) in info.names() {
             guard.check_model(provider, model)?;
         }
         Ok(())
     }
 
-    /// Checks every model that a strategy or policy may call for the run.
+    /// Returns an error if a policy denies one of these models.
     pub(super) async fn check_models<'a>(
         &self,
         models: impl IntoIterator<Item = &'a ModelInfo>,
