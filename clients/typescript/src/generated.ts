@@ -561,6 +561,7 @@ export type AgentSpec = {
   "children"?: boolean;
   "max_turns"?: number | null;
   "timeout_ms"?: number | null;
+  "resource_set"?: string | null;
 } & Record<string, unknown>;
 
 /** Server of a model. */

@@ -33,9 +33,7 @@ impl ToolService for ToolCatalog {
         token: &str,
         response: ToolResponse,
     ) -> Result<(), CallbackRejection> {
-        let callbacks = self.0.declared.as_ref();
-        let callbacks = callbacks.and_then(|declared| declared.callbacks.as_ref());
-        let callbacks = callbacks.ok_or(CallbackRejection::UnknownRequest)?;
+        let callbacks = self.0.callbacks.as_ref().ok_or(CallbackRejection::UnknownRequest)?;
         callbacks.deliver(request, token, response).map_err(|error| match error {
             CallbackError::Unknown => CallbackRejection::UnknownRequest,
             CallbackError::Token => CallbackRejection::InvalidToken,

@@ -2,6 +2,7 @@
 //! which it was submitted.
 
 mod cache;
+mod resources;
 
 use provost_core::execution_policy::{
     CommandPolicy, ExecutionPolicy, ExecutionPolicyPatch, SandboxCapabilities,
@@ -16,6 +17,7 @@ use provost_store::table::governance::agent::{self, AgentRow};
 use serde_json::{Map, Value};
 
 pub(crate) use self::cache::{AgentRevisionCache, AgentRevisionKey};
+pub use self::resources::ResourceDocument;
 use crate::engine::Engine;
 use crate::error::EngineError;
 use provost_store::query::page::{PAGE_MAX, Page};

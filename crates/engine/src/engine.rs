@@ -3,6 +3,8 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
 use parking_lot::{Mutex, MutexGuard};
 use provost_agent::Agent;
 use provost_bus::{Topic, Wakeup};
@@ -47,16 +49,25 @@ use crate::worker::lease::Lease;
 /// Builds agents from their stored revisions. The embedding program implements it, because it knows the models and
 /// tools.
 pub trait AgentProvider: Send + Sync + 'static {
-    /// Builds the agent of one run attempt. The engine replaces its guard services by its own.
-    fn build(&self, revision: &AgentRevision, lease: &Lease) -> Result<Agent, EngineError>;
+    /// Builds the agent of one run attempt from its revision and the resource set of the lease. The engine replaces its
+    /// guard services by its own.
+    fn build<'a>(
+        &'a self,
+        revision: &'a AgentRevision,
+        lease: &'a Lease,
+    ) -> BoxFuture<'a, Result<Agent, EngineError>>;
 }
 
 impl<F> AgentProvider for F
 where
     F: Fn(&AgentRevision, &Lease) -> Result<Agent, EngineError> + Send + Sync + 'static,
 {
-    fn build(&self, revision: &AgentRevision, lease: &Lease) -> Result<Agent, EngineError> {
-        self(revision, lease)
+    fn build<'a>(
+        &'a self,
+        revision: &'a AgentRevision,
+        lease: &'a Lease,
+    ) -> BoxFuture<'a, Result<Agent, EngineError>> {
+        std::future::ready(self(revision, lease)).boxed()
     }
 }
 

@@ -29,7 +29,7 @@ mod tasks;
 mod token;
 mod worker;
 
-pub use agent::{AgentRevision, AgentUpdate, DEFAULT_AGENT};
+pub use agent::{AgentRevision, AgentUpdate, DEFAULT_AGENT, ResourceDocument};
 pub use approval::ApprovalReceipt;
 pub use approval::Approvals;
 pub use approval::ask_user::ask_user;

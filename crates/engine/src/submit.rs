@@ -147,6 +147,8 @@ pub(crate) struct ParentRun {
     pub(crate) step: u64,
     pub(crate) depth: u64,
     pub(crate) policy: ExecutionPolicy,
+    /// Resource set of the parent run.
+    pub(crate) resource_set: Option<String>,
     /// Spawn options as JSON.
     pub(crate) spawn: String,
     /// Position among the children of one call. `None` if the child was started with `spawn_task`.

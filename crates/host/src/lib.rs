@@ -9,6 +9,7 @@ pub mod agent;
 mod error;
 pub mod model;
 mod registry;
+mod resources;
 mod sandbox;
 pub mod tool;
 mod wasm;
@@ -16,6 +17,7 @@ mod wasm;
 pub use agent::AgentFactory;
 pub use error::HostError;
 pub use registry::{ToolRegistry, ToolRegistryOptions};
+pub use resources::StoredPolicy;
 pub use wasm::{HAS_WASM, ModuleDirs, examine_modules};
 
 #[cfg(test)]

@@ -23,10 +23,12 @@ use provost_secret::{
     ChainResolver, EnvResolver, FileResolver, KeySource, SecretError, SecretService, StoreResolver,
     Vault,
 };
-use provost_store::Store;
+use provost_store::{Store, query};
 use provost_tool::{FileArtifactStore, GuardServices, Tool};
+use provost_tool_runtime::CallbackRegistry;
 use provost_workspace::conversation::ConversationWorkspaces;
 use provost_workspace::{Access, WorkspaceRoot};
+use tokio::task::JoinSet;
 
 pub use self::builtin::{Files, builtin_tools};
 pub use self::declared::{DeclaredTools, ToolRegistryConfig, modules_dir};
@@ -35,6 +37,7 @@ pub use self::shell::{Shell, ShellHost};
 
 use crate::error::HostError;
 use crate::registry::ToolRegistry;
+use crate::resources::{ResourceSets, StoredPolicy};
 
 /// Directory of complete outputs in the data directory, and its subdirectory that agents can read.
 const ARTIFACTS: &str = "artifacts";
@@ -60,7 +63,6 @@ impl ToolNetwork {
         NetPolicy { allow_private: private, ..policy }
     }
 
-    /// Returns the network policy of the process, before a tool requests private networks.
     fn policy(self) -> NetPolicy {
         match self {
             Self::Public => NetPolicy::default(),
@@ -71,7 +73,7 @@ impl ToolNetwork {
 }
 
 /// Configuration of the tools of a process.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct ToolConfig {
     /// File or directory of manifests. `None` if the process has no declared tools.
     pub manifests: Option<PathBuf>,
@@ -83,15 +85,15 @@ pub struct ToolConfig {
     pub secrets_dir: Option<PathBuf>,
     /// Containers of declared programs. `None` if programs do not run in containers.
     pub container: Option<ContainerOptions>,
-    /// Roles of agents that are not declared.
-    pub roles: Vec<String>,
+    /// True if the manifests become the current set of the database. If false, only agents of this process use them.
+    pub applies_manifests: bool,
     /// Shell of agents. `None` if agents have no shell.
     pub shell: Option<Shell>,
     /// URL at which tools deliver later results.
     pub callbacks: Option<Url>,
 }
 
-/// Directory, database and redactor that the tools use.
+/// Dependencies of the tools.
 pub struct ToolDeps<'a> {
     /// Data directory.
     pub dir: &'a Path,
@@ -105,63 +107,107 @@ pub struct ToolDeps<'a> {
 pub struct ToolProvider {
     /// Declared tools. `None` without manifests.
     pub declared: Option<DeclaredTools>,
+    /// Registry of calls whose results are delivered later. `None` without a callback URL.
+    pub callbacks: Option<CallbackRegistry>,
     guard_services: GuardServices,
+    policy: Arc<StoredPolicy>,
+    sets: Arc<ResourceSets>,
     artifacts: PathBuf,
     sandbox: LazySandboxes,
     /// Workspaces of sessions.
     workspaces: Option<ConversationWorkspaces>,
+    /// Task that follows the current set of the database. It ends with the provider.
+    _follower: JoinSet<()>,
 }
 
 impl ToolProvider {
     /// Loads the manifests and builds their tools. Returns an error if a manifest is invalid.
     pub async fn open(config: &ToolConfig, deps: ToolDeps<'_>) -> Result<Self, HostError> {
-        let artifacts = deps.dir.join(ARTIFACTS);
         let records = Arc::new(Records::new(deps.store.clone()));
-        let mut provider = Self {
-            declared: None,
+        let artifacts = deps.dir.join(ARTIFACTS);
+        let sandbox = LazySandboxes::default();
+        let current = query::resource_set::current(deps.store).await;
+        let current =
+            current.map_err(|error| HostError::new(ErrorKind::Unavailable, error.to_string()))?;
+        let has_resources = config.manifests.is_some() || current.is_some();
+        let mut spill = None;
+        if has_resources || config.shell.is_some() {
+            make_private_dir(&artifacts)?;
+            let outputs = FileArtifactStore::new(artifacts.join(OUTPUTS), OUTPUTS);
+            spill = Some(Arc::new(outputs) as _);
+        }
+        if config.shell.is_some() {
+            sandbox.probe().await?;
+        }
+        let uses_session_files = config.shell.as_ref().is_some_and(Shell::uses_session_files);
+        let workspaces = match has_resources || uses_session_files {
+            true => Some(workspaces::open(deps.dir).await?),
+            false => None,
+        };
+        let callbacks = match &config.callbacks {
+            None => None,
+            Some(base) => Some(
+                CallbackRegistry::with_random_key(base.clone())
+                    .map_err(|fault| HostError::new(ErrorKind::Unavailable, fault.message))?,
+            ),
+        };
+        let registries =
+            ToolRegistryConfig::new(config, &deps, workspaces.clone(), callbacks.clone());
+        let sets = Arc::new(ResourceSets::new(deps.store.clone(), registries));
+        let policy = Arc::new(StoredPolicy::new(Arc::clone(&sets)));
+        let declared = match &config.manifests {
+            None => None,
+            Some(path) => {
+                let (sets, policy) = (Arc::clone(&sets), Arc::clone(&policy));
+                Some(DeclaredTools::open(path, sets, policy).await?)
+            }
+        };
+        let mut follower = JoinSet::new();
+        if declared.is_none() || config.applies_manifests {
+            let seen = match &declared {
+                // The rules of the manifests apply until they are the current set.
+                Some(_) => current.map(|current| current.version),
+                None => policy.load(None).await?,
+            };
+            let policy = Arc::clone(&policy);
+            follower.spawn(async move { policy.follow(seen).await });
+        }
+        Ok(Self {
+            declared,
+            callbacks,
             guard_services: GuardServices {
+                policies: Some(Arc::clone(&policy) as _),
                 redact: Some(Arc::new(deps.redactor.clone())),
+                artifacts: spill,
                 audit: Some(Arc::clone(&records) as _),
                 usage: Some(records),
                 ..GuardServices::default()
             },
+            policy,
+            sets,
             artifacts,
-            sandbox: LazySandboxes::default(),
-            workspaces: None,
-        };
-        if config.manifests.is_some() || config.shell.is_some() {
-            make_private_dir(&provider.artifacts)?;
-            let spill = FileArtifactStore::new(provider.artifacts.join(OUTPUTS), OUTPUTS);
-            provider.guard_services.artifacts = Some(Arc::new(spill));
-        }
-        if config.shell.is_some() {
-            provider.sandbox.probe().await?;
-        }
-        let uses_session_files = config.shell.as_ref().is_some_and(Shell::uses_session_files);
-        if config.manifests.is_some() || uses_session_files {
-            provider.workspaces = Some(workspaces::open(deps.dir).await?);
-        }
-        if let Some(path) = &config.manifests {
-            let workspaces = provider.workspaces.clone();
-            let registry = ToolRegistryConfig::new(path, config, &deps, workspaces).await?;
-            let declared = DeclaredTools::open(path, config, registry).await?;
-            provider.guard_services.policies = Some(Arc::clone(&declared.governor) as _);
-            provider.declared = Some(declared);
-        }
-        Ok(provider)
+            sandbox,
+            workspaces,
+            _follower: follower,
+        })
     }
 
-    /// Probes the sandbox for an agent with a shell. Returns an error if no sandbox is available.
+    /// Returns the rules of the calls.
+    pub fn policy(&self) -> &StoredPolicy {
+        &self.policy
+    }
+
+    /// Probes the sandbox for an agent with a shell.
     pub async fn prepare_shell(&self) -> Result<(), HostError> {
         self.sandbox.probe().await
     }
 
-    /// Returns the services of the guard: redaction, policy, audit, usage records and output storage.
+    /// Returns the guard_services of every call.
     pub fn guard_services(&self) -> GuardServices {
         self.guard_services.clone()
     }
 
-    /// Returns the dependencies of shells. Returns an error if [`prepare_shell`](Self::prepare_shell) was not called.
+    /// Returns the dependencies of shells.
     pub fn shell_host(&self) -> Result<ShellHost, HostError> {
         Ok(ShellHost {
             sandbox: self.sandbox.found()?,
@@ -170,18 +216,23 @@ impl ToolProvider {
         })
     }
 
-    /// Returns the declared tools and MCP servers that an agent names.
-    pub(crate) fn declared_tools(
+    /// Returns the declared tools and MCP servers that an agent names, from the resource set of its run.
+    pub(crate) async fn declared_tools(
         &self,
         namespace: &str,
         spec: &AgentSpec,
+        set: Option<&str>,
     ) -> Result<SelectedTools, HostError> {
-        match &self.declared {
-            Some(declared) => Ok(select(&declared.current(), namespace, spec)),
-            None if spec.require_no_operator_fields().is_err() => Err(HostError::invalid(
-                "it is declared in manifests that this process does not use: start with --manifests PATH",
+        if spec.declared_tools.is_empty() && spec.mcp_servers.is_empty() {
+            return Ok(SelectedTools::default());
+        }
+        match set {
+            Some(hash) => Ok(select(self.sets.registry(hash).await?.as_ref(), namespace, spec)),
+            None if spec.mcp_servers.is_empty() => Ok(SelectedTools::default()),
+            None => Err(HostError::invalid(
+                "its run has no resource set: submit it again after \
+                 `provost serve --manifests PATH` has stored one",
             )),
-            None => Ok(SelectedTools::default()),
         }
     }
 
@@ -194,7 +245,7 @@ impl ToolProvider {
         tools.map(|tool| (tool.name.clone(), tool.description.clone())).collect()
     }
 
-    /// Creates the tool that reads stored outputs. `None` if outputs are not stored.
+    /// Returns the tool that reads stored outputs. `None` if outputs are not stored.
     pub fn output_reader(&self) -> Result<Option<Arc<dyn Tool>>, HostError> {
         if self.guard_services.artifacts.is_none() {
             return Ok(None);
@@ -206,15 +257,13 @@ impl ToolProvider {
         Ok(Some(Arc::new(tool)))
     }
 
-    /// Closes connections and stops programs of the declared tools.
+    /// Closes connections and stops programs.
     pub async fn close(&self) {
-        if let Some(declared) = &self.declared {
-            declared.current().close().await;
-        }
+        self.sets.close().await;
     }
 }
 
-/// Declared tools and toolsets that are selected for an agent.
+/// Declared tools of an agent.
 #[derive(Default)]
 pub(crate) struct SelectedTools {
     pub(crate) tools: Vec<Arc<dyn Tool>>,
@@ -223,14 +272,13 @@ pub(crate) struct SelectedTools {
     pub(crate) reads_outputs: bool,
 }
 
-/// Selects the declared tools of an agent.
 fn select(registry: &ToolRegistry, namespace: &str, spec: &AgentSpec) -> SelectedTools {
     let tools = registry.tools_of(namespace, &spec.declared_tools);
     let toolsets = registry.servers_of(namespace, &spec.mcp_servers);
     SelectedTools { reads_outputs: !tools.is_empty() || !toolsets.is_empty(), tools, toolsets }
 }
 
-/// Creates the sources of secrets: the database, then the environment, then files.
+/// Returns the sources of secrets: the database, then the environment, then files.
 async fn secrets(config: &ToolConfig, deps: &ToolDeps<'_>) -> Result<SecretService, HostError> {
     let secret_error = |error: SecretError| HostError::new(error.kind(), error.to_string());
     let env = |name: &str| std::env::var(name).ok();

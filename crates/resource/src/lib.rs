@@ -24,6 +24,7 @@
 //! Invariant: a set is either valid as a whole or rejected. A misspelled rule is an error and is never skipped.
 
 mod diff;
+mod document;
 mod error;
 mod line_number;
 mod load;

@@ -17,22 +17,28 @@ const CACHED_MAX: usize = 4096;
 /// Policy provider that compiles policies from a resource set.
 pub struct ManifestPolicy {
     current: RwLock<Arc<Current>>,
-    /// Roles of agents that are not declared.
-    roles: Vec<String>,
 }
 
 /// The resource set in use, with the policies that were compiled from it.
 struct Current {
     resources: Arc<ResourceSet>,
     generation: u64,
-    cache: Mutex<HashMap<(String, String), Arc<CompiledPolicy>>>,
+    cache: Mutex<HashMap<PolicyKey, Arc<CompiledPolicy>>>,
+}
+
+/// Identifies a cached policy.
+#[derive(PartialEq, Eq, Hash)]
+struct PolicyKey {
+    namespace: String,
+    agent: String,
+    roles: Vec<String>,
 }
 
 impl ManifestPolicy {
     /// Creates a provider over a resource set. Agents that are not declared have no role.
     pub fn new(resources: Arc<ResourceSet>) -> Self {
         let current = Current { resources, generation: 0, cache: Mutex::default() };
-        Self { current: RwLock::new(Arc::new(current)), roles: Vec::new() }
+        Self { current: RwLock::new(Arc::new(current)) }
     }
 
     /// Replaces the resource set. Running calls continue. The new rules apply to every later call, also in runs that
@@ -47,20 +53,17 @@ impl ManifestPolicy {
         Arc::clone(&self.current.read())
     }
 
-    /// Sets the roles of agents that are not declared, for programs whose user is also the operator.
-    #[must_use]
-    pub fn roles(mut self, roles: Vec<String>) -> Self {
-        self.roles = roles;
-        self
-    }
-
     /// Returns the policy of the agent of `origin`: from the cache, or compiled and added to the cache. A namespace
     /// with policies for single tasks or systems is never cached. Returns an error if the policy does not compile.
     pub fn policy_for(
         &self,
         origin: &CallOrigin,
     ) -> Result<Arc<CompiledPolicy>, PolicyProviderError> {
-        let key = (origin.namespace.clone(), origin.agent.clone());
+        let key = PolicyKey {
+            namespace: origin.namespace.clone(),
+            agent: origin.agent.clone(),
+            roles: origin.grants.roles.clone(),
+        };
         let current = self.current();
         let resources = &current.resources;
         // With policies for single tasks, a policy would be valid for one task only.
@@ -75,7 +78,7 @@ impl ManifestPolicy {
                 subject.roles.clone_from(&agent.spec.roles);
                 subject.allowed_tools.clone_from(&agent.spec.allowed_tools);
             }
-            None => subject.roles.clone_from(&self.roles),
+            None => subject.roles.clone_from(&origin.grants.roles),
         }
         subject.task.clone_from(&origin.task);
         subject.system.clone_from(&origin.system);
@@ -98,6 +101,10 @@ impl PolicyProvider for ManifestPolicy {
         origin: &'a CallOrigin,
     ) -> BoxFuture<'a, Result<Arc<CompiledPolicy>, PolicyProviderError>> {
         std::future::ready(self.policy_for(origin)).boxed()
+    }
+
+    fn applies_to(&self, _: &CallOrigin) -> bool {
+        !self.current().resources.is_empty()
     }
 
     fn generation(&self) -> u64 {

@@ -58,7 +58,9 @@ impl ResourceSet {
         Self::from_resources(load::parse(text, None)?)
     }
 
-    fn from_resources(resources: Vec<(SourceLocation, Resource)>) -> Result<Self, ManifestError> {
+    pub(crate) fn from_resources(
+        resources: Vec<(SourceLocation, Resource)>,
+    ) -> Result<Self, ManifestError> {
         if resources.len() > RESOURCES_MAX {
             return Err(ManifestError::TooManyResources(format!(
                 "{} resources are declared, the maximum is {RESOURCES_MAX}",
@@ -147,7 +149,12 @@ impl ResourceSet {
 
     /// Returns true if the set has no resource.
     pub fn is_empty(&self) -> bool {
-        self.namespaces().next().is_none()
+        self.agents.is_empty()
+            && self.tools.is_empty()
+            && self.servers.is_empty()
+            && self.roles.is_empty()
+            && self.permissions.is_empty()
+            && self.policies.is_empty()
     }
 
     /// Returns the namespaces that have a resource, sorted and without duplicates.

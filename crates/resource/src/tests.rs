@@ -195,3 +195,17 @@ fn diff_lists_each_changed_resource() {
         ]
     );
 }
+
+#[test]
+fn a_stored_set_is_the_set_of_its_manifests() {
+    let set = ResourceSet::parse(MANIFESTS).unwrap();
+    let document = set.to_document();
+    let read = ResourceSet::from_document(&document).unwrap();
+    assert_eq!(set.diff(&read), Vec::new());
+    assert_eq!(read.to_document(), document);
+    let moved = ResourceSet::parse(&format!("\n\n{MANIFESTS}")).unwrap();
+    assert_eq!(moved.to_document(), document, "the place of a manifest does not matter");
+    let changed = ResourceSet::parse(&MANIFESTS.replace("approval_required", "allow")).unwrap();
+    assert_ne!(ResourceSet::hash_of(&changed.to_document()), ResourceSet::hash_of(&document));
+    assert!(ResourceSet::from_document(r#"{"rules": []}"#).is_err());
+}

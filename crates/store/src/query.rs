@@ -14,6 +14,7 @@ pub mod input;
 pub mod metrics;
 pub mod page;
 pub mod pending_work;
+pub mod resource_set;
 pub mod retention;
 pub mod run;
 pub mod run_history;

@@ -46,7 +46,7 @@ pub use declared::{
     ATTEMPTS_DETAIL, DeclaredTool, DeclaredToolError, EnvelopeExecutor, NoCredentials,
     OUTCOME_DETAIL, OUTCOME_UNKNOWN, RETRY_AFTER_DETAIL, RuntimeServices,
 };
-pub use guard::policy::{CallOrigin, PolicyProvider, PolicyProviderError};
+pub use guard::policy::{CallOrigin, Grants, PolicyProvider, PolicyProviderError};
 pub use guard::{
     ApprovalRequirement, Guard, GuardDecision, GuardServices, Permit, RuleDecision, RuleInput,
 };

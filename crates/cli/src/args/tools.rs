@@ -51,19 +51,15 @@ pub(crate) struct ToolArgs {
 }
 
 impl ToolArgs {
-    /// Returns the tool configuration of a process whose agents have these roles and this shell.
-    pub(crate) fn config(
-        &self,
-        roles: Vec<String>,
-        shell: Option<Shell>,
-    ) -> Result<ToolConfig, CliError> {
+    /// Returns the tool configuration of a process whose agents have this shell.
+    pub(crate) fn config(&self, shell: Option<Shell>) -> Result<ToolConfig, CliError> {
         Ok(ToolConfig {
             manifests: self.manifests.clone(),
             network: self.tool_network.into(),
             commands: self.allow_command.clone(),
             secrets_dir: self.secrets_dir.clone(),
             container: self.container.options()?,
-            roles,
+            applies_manifests: false,
             shell,
             callbacks: None,
         })

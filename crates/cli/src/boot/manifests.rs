@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 
-use provost_core::id::name::Namespace;
-use provost_engine::Engine;
+use provost_engine::{Engine, ResourceDocument};
 use provost_host::tool::ToolProvider;
 use provost_resource::ResourceSet;
 
@@ -17,10 +16,10 @@ pub(crate) struct Manifests {
 }
 
 impl Manifests {
-    /// Creates the declared agents, and updates those whose declaration changed.
+    /// Makes the manifests the current set of the database, and stores the agents that they declare.
     pub(crate) async fn apply(&self) -> Result<(), CliError> {
         match &self.tools.declared {
-            Some(declared) => self.put_agents(declared.current().declared()).await,
+            Some(declared) => self.store(declared.current().declared()).await,
             None => Ok(()),
         }
     }
@@ -32,7 +31,7 @@ impl Manifests {
             return Ok("no manifests are configured".to_owned());
         };
         let path = declared.path.display();
-        let changed = declared.reload(async |new| self.put_agents(new).await).await;
+        let changed = declared.reload(async |new| self.store(new).await).await;
         let changes = changed.map_err(|problem: CliError| CliError {
             message: format!(
                 "cannot load {path}, the previous manifests stay active: {}",
@@ -47,17 +46,26 @@ impl Manifests {
         })
     }
 
-    async fn put_agents(&self, declared: &ResourceSet) -> Result<(), CliError> {
-        for agent in declared.agents() {
-            let invalid = |error: &dyn std::fmt::Display| {
-                CliError::invalid(format!("agent `{}`: {error}", agent.name))
-            };
-            let namespace: Namespace = agent.namespace.parse().map_err(|error| invalid(&error))?;
-            let title = Some(agent.title.as_str()).filter(|title| !title.is_empty());
-            let spec = agent.spec.clone().or_default_for(&agent.name);
-            let stored = self.engine.put_agent(&namespace, &agent.name, title, spec).await;
-            stored.map_err(|error| to_cli_error(&error))?;
-        }
-        Ok(())
+    /// Makes a set the current one of the database, with its agents.
+    async fn store(&self, set: &ResourceSet) -> Result<(), CliError> {
+        let agents = set.agents().cloned().collect();
+        let stored = self.engine.apply_resources(document(set), agents).await;
+        stored.map_err(|error| to_cli_error(&error))
     }
+
+    /// Stores the manifests for the agents of this process only. Returns the hash of their set. `None` without
+    /// manifests.
+    pub(crate) async fn store_own(&self) -> Result<Option<String>, CliError> {
+        let Some(declared) = &self.tools.declared else { return Ok(None) };
+        let document = document(declared.current().declared());
+        let hash = document.hash.clone();
+        let stored = self.engine.store_resources(document).await;
+        stored.map_err(|error| to_cli_error(&error))?;
+        Ok(Some(hash))
+    }
+}
+
+fn document(set: &ResourceSet) -> ResourceDocument {
+    let body = set.to_document();
+    ResourceDocument { hash: ResourceSet::hash_of(&body), body }
 }

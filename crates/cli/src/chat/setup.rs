@@ -182,15 +182,16 @@ impl LocalPlan {
             shell: shell.clone(),
             is_terminal: true,
         };
-        let tools = args.tools.config(args.role.clone(), shell)?;
+        let tools = args.tools.config(shell)?;
         let agent = LocalAgent { spec, models, request };
         Ok(Self { choice, agent, defaults, dir: data::dir_from_env(data)?, namespace, tools })
     }
 
     async fn open(self, session: Option<&str>) -> Result<Chat, CliError> {
-        let Self { choice, agent, defaults, dir, namespace, tools } = self;
+        let Self { choice, mut agent, defaults, dir, namespace, tools } = self;
         let config = Config { tools, ..Config::local(&dir, Arc::clone(&agent.models), defaults) };
         let mut runtime = boot::build(config).await?;
+        agent.spec.resource_set = runtime.manifests().store_own().await?;
         let client = runtime.client(namespace);
         let local = Some(runtime.local_runs());
         let mut conversation = Conversation::open(client, local, session).await?;

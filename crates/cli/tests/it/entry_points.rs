@@ -80,3 +80,89 @@ fn a_tool_call_is_overseen() {
     assert!(ran.err.contains("is neither a number") && !ran.err.contains(SECRET), "{ran:?}");
     assert_eq!(audited(&world, "calculator"), ["allowed", "failed"]);
 }
+
+/// Rules under which no agent may call the calculator.
+const RULES: &str = "\
+kind: ToolPermission
+metadata: {name: calculator}
+spec: {operation_rules: [{operation_class: '*', verdict: deny}]}
+";
+
+/// Checks that the rules denied the call.
+fn denied(stage: &Stage) {
+    let asked = stage.asked();
+    let told = asked[1].as_array().unwrap().iter().find(|message| message["role"] == "tool");
+    let told = told.unwrap().to_string();
+    assert!(!told.contains("is neither a number"), "the call ran: {told}");
+    assert_eq!(audited(&stage.world, "calculator"), ["denied"]);
+}
+
+/// Applies manifests to the data directory, as `provost serve` does. Returns the admin token of its first start.
+fn apply(stage: &Stage, manifests: &str) -> Option<String> {
+    std::fs::write(stage.world.path().join("rules.yaml"), manifests).unwrap();
+    let args = ["--listen", "127.0.0.1:0", "--manifests", "rules.yaml"];
+    Server::start(&stage.world, &args, &provider_env(stage)).token.clone()
+}
+
+/// A stage whose data directory has rules. No server runs.
+async fn ruled() -> Stage {
+    let stage = Stage::new(replies()).await;
+    apply(&stage, RULES);
+    stage
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rules_of_the_database_govern_a_run() {
+    let stage = ruled().await;
+    let ran = stage.run(&["exec", "hi"]).await;
+    assert_eq!((ran.code, ran.out.as_str()), (0, "done\n"), "{ran:?}");
+    denied(&stage);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rules_of_the_database_govern_a_chat() {
+    let stage = ruled().await;
+    let ran = tokio::task::block_in_place(|| stage.world.pipe(&stage.args(&["chat"]), "hi\n"));
+    assert_eq!((ran.code, ran.out.as_str()), (0, "done\n"), "{ran:?}");
+    denied(&stage);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rules_of_the_database_govern_a_task_without_a_server() {
+    let stage = ruled().await;
+    let mut command = stage.world.command(&["task", "submit", "hi", "--wait"]);
+    command.envs(provider_env(&stage));
+    let ran = ended(command.spawn().unwrap()).await;
+    assert_eq!((ran.code, ran.out.as_str()), (0, "done\n"), "{ran:?}");
+    denied(&stage);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rules_of_the_database_govern_a_server_without_manifests() {
+    let stage = Stage::new(replies()).await;
+    let token = apply(&stage, RULES).unwrap();
+    let server = Server::start(&stage.world, &["--listen", "127.0.0.1:0"], &provider_env(&stage));
+    let submit = ["task", "submit", "hi", "--wait"];
+    let mut command = command(&stage.world, &server.url, &token, &submit);
+    let ran = ended(command.spawn().unwrap()).await;
+    assert_eq!((ran.code, ran.out.as_str()), (0, "done\n"), "{ran:?}");
+    denied(&stage);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rules_of_the_database_govern_a_tool_call() {
+    let stage = ruled().await;
+    let arguments = json!({ "expression": SECRET }).to_string();
+    let ran = stage.world.run(&["tool", "call", "calculator", &arguments]);
+    assert_eq!(ran.code, 4, "{ran:?}");
+    assert_eq!(audited(&stage.world, "calculator"), ["denied"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_set_of_manifests_without_rules_ends_them() {
+    let stage = ruled().await;
+    apply(&stage, "");
+    let ran = stage.run(&["exec", "hi"]).await;
+    assert_eq!((ran.code, ran.out.as_str()), (0, "done\n"), "{ran:?}");
+    overseen(&stage);
+}

@@ -131,6 +131,10 @@ pub struct AgentSpec {
     /// Timeout of a run in milliseconds. A manifest may set a duration as `timeout`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<u64>,
+    /// Hash of the resource set that the agent uses. If absent, a run uses the current set at its submission. Only an
+    /// operator sets it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub resource_set: Option<String>,
     /// All other fields.
     #[serde(flatten)]
     pub extensions: Map<String, Value>,
@@ -179,6 +183,7 @@ impl Default for AgentSpec {
             children: false,
             max_turns: None,
             timeout_ms: None,
+            resource_set: None,
             extensions: Map::new(),
         }
     }
@@ -206,10 +211,12 @@ impl AgentSpec {
             ("roles", &self.roles),
             ("allowed_tools", &self.allowed_tools),
         ];
-        match fields.into_iter().find(|(_, names)| !names.is_empty()) {
-            Some((field, _)) => Err(RequestError::OperatorOnly { what: format!("`{field}`") }),
-            None => Ok(()),
-        }
+        let field = match fields.into_iter().find(|(_, names)| !names.is_empty()) {
+            Some((field, _)) => field,
+            None if self.resource_set.is_some() => "resource_set",
+            None => return Ok(()),
+        };
+        Err(RequestError::OperatorOnly { what: format!("`{field}`") })
     }
 }
 

@@ -4,6 +4,7 @@
 //! must not silently disappear.
 
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::text::{invalid_field, namespace, required_name};
@@ -31,7 +32,7 @@ const NESTED_BLOCKS: [&str; 9] = [
 ];
 
 /// A tool and its namespace.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct NamespacedTool {
     /// Namespace of the tool.
     pub namespace: String,

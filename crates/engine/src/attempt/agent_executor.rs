@@ -8,9 +8,10 @@ use provost_agent::run::{JournalEntry, Run};
 use provost_agent::{ApprovalMode, HostContext, RunBuilder};
 use provost_core::StopReason;
 use provost_core::lifecycle::RunKind;
+use provost_core::resource::AgentSpec;
 use provost_failpoint::failpoint;
 use provost_store::table::work::{run, session_entry};
-use provost_tool::{CallOrigin, Deps};
+use provost_tool::{CallOrigin, Deps, Grants};
 use tracing::Instrument;
 
 use super::drive::{self, DriveResult, drive};
@@ -96,7 +97,7 @@ async fn prepare(
     let agent_revision = shared.agent_revisions.get(&shared.store, agent).await?;
     let journal = open_journal(shared, lease, journal);
     live.write_to(&journal);
-    let agent = shared.agents.build(&agent_revision, lease)?;
+    let agent = shared.agents.build(&agent_revision, lease).await?;
     let agent = match &child_origin {
         Some(child_origin) => child_origin.agent(&agent)?,
         None => agent,
@@ -135,7 +136,7 @@ async fn prepare(
         .host(host)
         .session_in(journal.clone(), lease.session.clone())
         .deps(tool_deps(shared, lease, &journal))
-        .origin(call_origin(lease, by))
+        .origin(call_origin(lease, by, &agent_revision.config))
         .approvals(ApprovalMode::Suspend);
     let builder = match extra {
         Some(extra) => builder.hook(AdditionalInstructions(extra)),
@@ -146,12 +147,13 @@ async fn prepare(
 }
 
 /// Returns the origin of the tool calls of a run.
-fn call_origin(lease: &Lease, principal: Option<String>) -> CallOrigin {
+fn call_origin(lease: &Lease, principal: Option<String>, spec: &AgentSpec) -> CallOrigin {
     CallOrigin {
         namespace: lease.namespace.clone(),
         task: lease.task.to_string(),
         worker: lease.worker.to_string(),
         principal: principal.unwrap_or_default(),
+        grants: Grants::of_spec(spec),
         ..CallOrigin::default()
     }
 }

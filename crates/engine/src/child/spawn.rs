@@ -162,6 +162,7 @@ impl SpawnContext {
                 run: parent.id,
                 step: self.step,
                 depth: parent.depth,
+                resource_set: parent.resource_set.clone(),
                 policy: parent.execution_policy()?,
                 spawn: serde_json::to_string(&options)?,
                 sibling: None,

@@ -302,6 +302,7 @@ impl SpawnBatch {
                 run: parent.id,
                 step: self.step,
                 depth: parent.depth,
+                resource_set: parent.resource_set.clone(),
                 policy: defaults.ceiling.clone(),
                 spawn: serde_json::to_string(&options)?,
                 sibling: Some(SiblingPosition { index: request.index, is_deferred }),

@@ -377,14 +377,14 @@ fn start(
         let position = input::InputAssignment { mode, outcome, run: Some(id) };
         inputs.push(input::insert(tx, task, &message, position)?);
     }
+    let lane = command.lane.as_deref();
+    let class = ClassAssignment {
+        resource_set: origin.resource_set.clone(),
+        ..ClassAssignment::of_task(tx, task, lane, &origin.execution_policy()?)?
+    };
     let new = NewRun {
         id,
-        class: &ClassAssignment::of_task(
-            tx,
-            task,
-            command.lane.as_deref(),
-            &origin.execution_policy()?,
-        )?,
+        class: &class,
         not_before: tx.now(),
         parent: None,
         spawn: child::spawn_options_for_continuation(origin)?,

@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use provost_core::execution_policy::ExecutionPolicy;
 use provost_core::id::name::Namespace;
+use provost_core::resource::AgentSpec;
 use provost_core::scheduling::{ClassHealth, ExecutionClassKey};
 use provost_store::Tx;
-use provost_store::table::governance::agent;
+use provost_store::table::governance::{agent, resource_set};
 use provost_store::table::scheduling::execution_class::{self, ExecutionClassRow};
 use provost_store::table::work::task::TaskRow;
 
@@ -18,13 +19,15 @@ use provost_core::scheduling::CLASS_CONCURRENCY_DEFAULT;
 #[derive(Debug, Clone)]
 pub(crate) struct ClassAssignment {
     /// Key of the class.
-    pub(super) class: String,
+    pub(crate) class: String,
     /// Worker pool that serves the class.
-    pub(super) pool: String,
+    pub(crate) pool: String,
     /// Policy of the run, as JSON.
-    pub(super) policy: String,
+    pub(crate) policy: String,
     /// Queue timeout of runs whose request sets none.
-    pub(super) queue_timeout: Option<Duration>,
+    pub(crate) queue_timeout: Option<Duration>,
+    /// Resource set of the agent, or else the current one. A child uses that of its parent.
+    pub(crate) resource_set: Option<String>,
 }
 
 /// Values that identify an execution class.
@@ -44,9 +47,9 @@ impl ClassAssignment {
         lane: Option<&str>,
         policy: &ExecutionPolicy,
     ) -> Result<Self, EngineError> {
-        let queue_timeout = revision.config.timeouts.queue();
+        let spec = &revision.config;
         let class = ClassParts { namespace, agent: &revision.name, lane, policy };
-        Self::in_class(tx, &class, queue_timeout)
+        Self::in_class(tx, &class, Some(spec))
     }
 
     /// Returns the assignment of a follow-up run of a task in this lane. Creates the class if it does not exist.
@@ -59,16 +62,16 @@ impl ClassAssignment {
         let namespace = task.namespace()?;
         let row = agent::get(tx, &task.namespace, &task.agent, task.agent_revision)?;
         let revision = row.map(AgentRevision::from_row).transpose()?;
-        let queue_timeout = revision.and_then(|revision| revision.config.timeouts.queue());
+        let spec = revision.as_ref().map(|revision| &revision.config);
         let class = ClassParts { namespace: &namespace, agent: &task.agent, lane, policy };
-        Self::in_class(tx, &class, queue_timeout)
+        Self::in_class(tx, &class, spec)
     }
 
     /// Returns the assignment to a class. Creates the class if it does not exist.
     fn in_class(
         tx: &mut Tx<'_>,
         class: &ClassParts<'_>,
-        queue_timeout: Option<Duration>,
+        spec: Option<&AgentSpec>,
     ) -> Result<Self, EngineError> {
         let ClassParts { namespace, agent, lane, policy } = *class;
         let class = ExecutionClassRow {
@@ -87,6 +90,11 @@ impl ClassAssignment {
         };
         let class = execution_class::ensure(tx, &class)?;
         let policy = serde_json::to_string(policy)?;
-        Ok(Self { class: class.key, pool: class.pool, policy, queue_timeout })
+        let queue_timeout = spec.and_then(|spec| spec.timeouts.queue());
+        let resource_set = match spec.and_then(|spec| spec.resource_set.clone()) {
+            Some(own) => Some(own),
+            None => resource_set::newest(tx)?.map(|newest| newest.hash),
+        };
+        Ok(Self { class: class.key, pool: class.pool, policy, queue_timeout, resource_set })
     }
 }

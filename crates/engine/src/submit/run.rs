@@ -157,6 +157,10 @@ fn new_run_row(tx: &Tx<'_>, task: &TaskRow, new: &NewRun<'_>) -> Result<RunRow, 
         started: None,
         ended: None,
         kind: RunKind::Agent,
+        resource_set: match new.parent {
+            Some(parent) => parent.resource_set.clone(),
+            None => new.class.resource_set.clone(),
+        },
     })
 }
 

@@ -160,6 +160,7 @@ fn claim_run(
         execution: tx.id(),
         budgets: provost_store::table::governance::budget::scopes_of_run(tx, &run)?,
         ancestors,
+        resource_set: run.resource_set.clone(),
         base_revision: run.base_revision,
         waited,
     };

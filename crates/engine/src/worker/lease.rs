@@ -32,6 +32,8 @@ pub struct Lease {
     pub budgets: Vec<String>,
     /// Ancestor tasks with their sessions, nearest first.
     pub ancestors: Vec<(TaskId, String)>,
+    /// Hash of the resource set of the run. `None` if it has none.
+    pub resource_set: Option<String>,
     /// Session revision from which the run starts; `None` if its row does not know it yet.
     pub(crate) base_revision: Option<u64>,
     /// Time from due to claimed.

@@ -5,6 +5,7 @@ use std::sync::mpsc;
 use provost_core::command::TaskRequest;
 use provost_core::resource::{AgentSpec, DEFAULT_RUNNER};
 use provost_core::scheduling::InputMode;
+use provost_engine::{AgentUpdate, ResourceDocument};
 use provost_store::StoreError;
 use serde_json::{Map, Value, json};
 
@@ -140,4 +141,29 @@ async fn a_deleted_agent_leaves_its_tasks() {
         conversation.engine.submit(&conversation.namespace, new).await.unwrap_err().code(),
         "not_found"
     );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_keeps_the_resource_set_of_its_submission() {
+    let conversation = Conversation::new().await;
+    let (engine, namespace) = (&conversation.engine, &conversation.namespace);
+    let document = |hash: &str| ResourceDocument { hash: hash.to_owned(), body: "{}".to_owned() };
+    let submitted = async |session: &str| conversation.accept(session, "hi").await.run;
+    let set_of = async |run| conversation.run(run).await.resource_set;
+    let first = submitted("a").await;
+    engine.apply_resources(document("one"), Vec::new()).await.unwrap();
+    let second = submitted("b").await;
+    engine.apply_resources(document("two"), Vec::new()).await.unwrap();
+    assert_eq!((set_of(first).await, set_of(second).await), (None, Some("one".to_owned())));
+    assert_eq!(set_of(submitted("c").await).await.as_deref(), Some("two"));
+    engine.apply_resources(document("one"), Vec::new()).await.unwrap();
+    assert_eq!(set_of(submitted("d").await).await.as_deref(), Some("one"), "it is current again");
+    // An agent can have a set of its own, which does not become the current one.
+    engine.store_resources(document("own")).await.unwrap();
+    let own = AgentUpdate::from(change(json!({"resource_set": "own"})));
+    let refused = engine.update_agent(namespace, "default", own.clone()).await.unwrap_err();
+    assert_eq!(refused.code(), "operator_only");
+    let own = AgentUpdate { by_operator: true, ..own };
+    engine.update_agent(namespace, "default", own).await.unwrap();
+    assert_eq!(set_of(submitted("e").await).await.as_deref(), Some("own"));
 }

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
 use provost_agent::context::Truncate;
 use provost_agent::{Agent, BuildError};
 use provost_core::resource::{AgentSpec, TERMINAL_AGENT_PREFIX};
@@ -72,11 +74,14 @@ impl AgentFactory {
         Ok(tools)
     }
 
-    fn build_in(&self, profile: &AgentRevision, namespace: &str) -> Result<Agent, HostError> {
+    async fn build_in(&self, profile: &AgentRevision, lease: &Lease) -> Result<Agent, HostError> {
         let spec = &profile.config;
         let resolved = self.defaults.resolve(spec).map_err(HostError::invalid)?;
         let mut tools = self.builtin_tools_of(spec, &resolved)?;
-        let declared = self.tools.declared_tools(namespace, spec)?;
+        let declared = self
+            .tools
+            .declared_tools(&lease.namespace, spec, lease.resource_set.as_deref())
+            .await?;
         let has_shell = spec.tools && resolved.shell.is_some();
         if has_shell || declared.reads_outputs {
             tools.extend(self.tools.output_reader()?);
@@ -115,10 +120,18 @@ fn limits(spec: &AgentSpec) -> Limits {
 }
 
 impl AgentProvider for AgentFactory {
-    fn build(&self, profile: &AgentRevision, lease: &Lease) -> Result<Agent, EngineError> {
-        self.build_in(profile, &lease.namespace).map_err(|error| EngineError::Agent {
-            agent: profile.name.clone(),
-            problem: error.message,
-        })
+    fn build<'a>(
+        &'a self,
+        profile: &'a AgentRevision,
+        lease: &'a Lease,
+    ) -> BoxFuture<'a, Result<Agent, EngineError>> {
+        let build = async {
+            let built = self.build_in(profile, lease).await;
+            built.map_err(|error| EngineError::Agent {
+                agent: profile.name.clone(),
+                problem: error.message,
+            })
+        };
+        build.boxed()
     }
 }

@@ -9,40 +9,40 @@ use parking_lot::RwLock;
 use provost_core::{Env, ErrorKind};
 use provost_engine::Records;
 use provost_redact::Redactor;
-use provost_resource::{Change, ManifestError, ManifestPolicy, ResourceSet};
-use provost_sandbox::{ContainerOptions, Launcher};
+use provost_resource::{Change, ManifestError, ResourceSet};
+use provost_sandbox::Launcher;
 use provost_secret::SecretService;
-use provost_tool::AuditSink;
+use provost_store::Store;
 use provost_tool_runtime::{CallbackRegistry, CommandAllowList};
 use provost_workspace::conversation::ConversationWorkspaces;
+
+use tokio::sync::OnceCell;
 
 use super::{ToolConfig, ToolDeps, ToolNetwork, secrets};
 use crate::error::HostError;
 use crate::registry::{ToolRegistry, ToolRegistryOptions};
+use crate::resources::{ResourceSets, StoredPolicy};
 use crate::wasm::ModuleDirs;
 
-/// Declared tools with their policy.
+/// Manifests of this process with their tools.
 pub struct DeclaredTools {
     /// Path of the manifests.
     pub path: PathBuf,
-    /// Policy of the calls.
-    pub governor: Arc<ManifestPolicy>,
-    /// Registry of calls whose results are delivered later. `None` without a callback URL.
-    pub callbacks: Option<CallbackRegistry>,
     current: RwLock<Arc<ToolRegistry>>,
-    config: ToolRegistryConfig,
+    sets: Arc<ResourceSets>,
+    policy: Arc<StoredPolicy>,
 }
 
 /// Configuration from which registries are built.
 pub struct ToolRegistryConfig {
     modules: ModuleDirs,
-    network: ToolNetwork,
-    commands: Vec<String>,
-    secrets: SecretService,
+    config: ToolConfig,
+    dir: PathBuf,
+    store: Store,
     redactor: Redactor,
-    audit: Arc<dyn AuditSink>,
-    container: Option<ContainerOptions>,
     workspaces: Option<ConversationWorkspaces>,
+    callbacks: Option<CallbackRegistry>,
+    secrets: OnceCell<SecretService>,
 }
 
 /// Returns the directory of WASM modules in a data directory.
@@ -52,44 +52,44 @@ pub fn modules_dir(data: &Path) -> PathBuf {
 
 impl ToolRegistryConfig {
     /// Creates the configuration. Module files are in the directory of the manifests.
-    pub async fn new(
-        files: &Path,
+    pub fn new(
         config: &ToolConfig,
         deps: &ToolDeps<'_>,
         workspaces: Option<ConversationWorkspaces>,
-    ) -> Result<Self, HostError> {
-        let files = if files.is_dir() { Some(files) } else { files.parent() };
+        callbacks: Option<CallbackRegistry>,
+    ) -> Self {
+        let files = config.manifests.as_deref();
+        let files = files.and_then(|path| if path.is_dir() { Some(path) } else { path.parent() });
         let modules =
             ModuleDirs { files: files.map(Path::to_owned), data: Some(modules_dir(deps.dir)) };
-        Ok(Self {
+        Self {
             modules,
-            network: config.network,
-            commands: config.commands.clone(),
-            secrets: secrets(config, deps).await?,
+            config: config.clone(),
+            dir: deps.dir.to_owned(),
+            store: deps.store.clone(),
             redactor: deps.redactor.clone(),
-            audit: Arc::new(Records::new(deps.store.clone())),
-            container: config.container.clone(),
             workspaces,
-        })
+            callbacks,
+            secrets: OnceCell::new(),
+        }
     }
 
     /// Builds the registry of a set of manifests.
-    pub async fn build(
-        &self,
-        declared: Arc<ResourceSet>,
-        callbacks: Option<CallbackRegistry>,
-    ) -> Result<ToolRegistry, HostError> {
+    pub async fn build(&self, declared: Arc<ResourceSet>) -> Result<ToolRegistry, HostError> {
+        let deps = ToolDeps { dir: &self.dir, store: &self.store, redactor: &self.redactor };
+        let secrets = self.secrets.get_or_try_init(|| secrets(&self.config, &deps)).await?;
+        let network = self.config.network;
         let options = ToolRegistryOptions {
-            network: self.network.policy(),
-            allow_private_tools: self.network != ToolNetwork::Public,
-            commands: CommandAllowList::of(self.commands.iter().cloned()),
+            network: network.policy(),
+            allow_private_tools: network != ToolNetwork::Public,
+            commands: CommandAllowList::of(self.config.commands.iter().cloned()),
             launcher: Launcher::own().ok(),
             modules: self.modules.clone(),
-            container: self.container.clone(),
+            container: self.config.container.clone(),
             workspaces: self.workspaces.clone(),
-            audit: Some(Arc::clone(&self.audit)),
-            callbacks,
-            secrets: self.secrets.clone(),
+            audit: Some(Arc::new(Records::new(self.store.clone()))),
+            callbacks: self.callbacks.clone(),
+            secrets: secrets.clone(),
             redactor: self.redactor.clone(),
             env: Env::system(),
         };
@@ -101,23 +101,16 @@ impl DeclaredTools {
     /// Loads the manifests and builds their tools.
     pub(super) async fn open(
         path: &Path,
-        config: &ToolConfig,
-        registry_config: ToolRegistryConfig,
+        sets: Arc<ResourceSets>,
+        policy: Arc<StoredPolicy>,
     ) -> Result<Self, HostError> {
         let path =
             std::path::absolute(path).map_err(|error| HostError::io("the manifests", &error))?;
         let declared = load(path.clone()).await?;
-        let callbacks = match &config.callbacks {
-            None => None,
-            Some(base) => Some(
-                CallbackRegistry::with_random_key(base.clone())
-                    .map_err(|fault| HostError::new(ErrorKind::Unavailable, fault.message))?,
-            ),
-        };
-        let registry = registry_config.build(Arc::clone(&declared), callbacks.clone()).await?;
-        let governor = Arc::new(ManifestPolicy::new(declared).roles(config.roles.clone()));
-        let current = RwLock::new(Arc::new(registry));
-        Ok(Self { path, governor, callbacks, current, config: registry_config })
+        let registry = sets.build(declared).await?;
+        sets.add(&registry);
+        policy.replace(registry.declared());
+        Ok(Self { path, current: RwLock::new(registry), sets, policy })
     }
 
     /// Returns the current registry.
@@ -125,15 +118,8 @@ impl DeclaredTools {
         Arc::clone(&self.current.read())
     }
 
-    /// Replaces the tools and the policy. Returns the previous registry.
-    fn replace(&self, registry: Arc<ToolRegistry>) -> Arc<ToolRegistry> {
-        self.governor.replace(Arc::clone(registry.declared()));
-        let mut current = self.current.write();
-        std::mem::replace(&mut *current, registry)
-    }
-
-    /// Reloads the manifests. The next call uses them. If they are invalid, or if `apply` returns an error, the
-    /// previous manifests stay active.
+    /// Reloads the manifests and stores them with `apply`. The next call uses their rules. If they are invalid, or if
+    /// `apply` returns an error, the previous manifests stay active.
     pub async fn reload<E: From<HostError>>(
         &self,
         apply: impl AsyncFnOnce(&ResourceSet) -> Result<(), E>,
@@ -143,13 +129,14 @@ impl DeclaredTools {
         if changes.is_empty() {
             return Ok(changes);
         }
-        let new = Arc::new(self.config.build(declared, self.callbacks.clone()).await?);
-        let previous = self.replace(Arc::clone(&new));
+        let new = self.sets.build(declared).await?;
         if let Err(problem) = apply(new.declared()).await {
-            self.replace(previous);
             new.close().await;
             return Err(problem);
         }
+        self.sets.add(&new);
+        self.policy.replace(new.declared());
+        *self.current.write() = new;
         Ok(changes)
     }
 }

@@ -44,6 +44,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../../migrations/sqlite/0021_joins.sql"),
     include_str!("../../migrations/sqlite/0022_run_kind.sql"),
     include_str!("../../migrations/sqlite/0023_typed_columns.sql"),
+    include_str!("../../migrations/sqlite/0024_resource_sets.sql"),
 ];
 
 /// Newest schema version of the engine's database that this program supports.
@@ -111,6 +112,8 @@ mod tests {
     const WITH_WAITS: usize = 20;
     /// The last version that read facts from the start of a text.
     const WITH_PREFIXES: usize = 22;
+    /// The last version whose runs have no resource set.
+    const WITHOUT_RESOURCE_SETS: usize = 23;
 
     fn lines(db: &Connection, sql: &str) -> Vec<String> {
         let mut statement = db.prepare(sql).unwrap();
@@ -284,5 +287,24 @@ mod tests {
         let tasks = "SELECT group_concat(idem_key || ' ' || ifnull(task_id, '-'), ', ') FROM
                        (SELECT idem_key, task_id FROM idem ORDER BY idem_key)";
         assert_eq!(db.text(tasks).unwrap(), "i task_3, k task_1, r task_2, x -");
+    }
+
+    #[test]
+    fn a_run_of_version_23_has_no_resource_set() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("old.db");
+        let old = old_database(&path, WITHOUT_RESOURCE_SETS);
+        old.execute_batch(
+            "PRAGMA foreign_keys = OFF;
+             INSERT INTO run (id, namespace, task_id, ordinal, session_id, class_key, agent, agent_revision, policy, status,
+                 phase, rank, not_before, created)
+               VALUES ('r', 'n', 't', 1, 's', 'c', 'a', 1, '', 'queued', 'queued', 1, 1, 1);",
+        )
+        .unwrap();
+        let db = migrated(old, path);
+        let runs = "SELECT group_concat(id || ' ' || ifnull(resource_set, '-')) FROM run";
+        assert_eq!(db.text(runs).unwrap(), "r -");
+        let sets = "SELECT (SELECT count(*) FROM resource_set) || (SELECT count(*) FROM resource_set_version)";
+        assert_eq!(db.text(sets).unwrap(), "00");
     }
 }

@@ -6,6 +6,7 @@ pub mod approval_grant;
 pub mod audit;
 pub mod budget;
 pub mod idempotency;
+pub mod resource_set;
 pub mod secret;
 pub mod token;
 pub mod usage_record;

@@ -213,6 +213,8 @@ fn every_table_has_a_struct_that_fits() {
             governance::audit::AuditRow,
             governance::budget::BudgetRow,
             governance::idempotency::IdempotencyRow,
+            governance::resource_set::ResourceSetRow,
+            governance::resource_set::ResourceSetVersionRow,
             governance::secret::SecretRow,
             governance::token::TokenRow,
             governance::usage_record::UsageRecordRow,

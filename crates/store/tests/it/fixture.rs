@@ -207,6 +207,7 @@ pub(crate) fn run(id: RunId, task: &TaskRow) -> RunRow {
         started: None,
         ended: None,
         kind: RunKind::Agent,
+        resource_set: None,
     }
 }
 

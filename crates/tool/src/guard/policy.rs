@@ -11,6 +11,7 @@ use futures::future::BoxFuture;
 use provost_core::RunId;
 use provost_core::contract::{ToolContractError, ToolErrorCode};
 use provost_core::policy::{CompiledPolicy, PolicyDecision, ToolAttributes};
+use provost_core::resource::AgentSpec;
 
 /// Maximum time for loading a policy.
 const POLICY_TIMEOUT: Duration = Duration::from_secs(10);
@@ -32,6 +33,27 @@ pub struct CallOrigin {
     pub worker: String,
     /// Principal that started the run. Empty if unknown.
     pub principal: String,
+    /// Permissions that the definition of the agent contains.
+    pub grants: Grants,
+}
+
+/// Permissions of an agent that its operator defined together with a resource set of its own.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Grants {
+    /// Hash of the resource set with the rules. `None` for the current set.
+    pub resource_set: Option<String>,
+    /// Roles of the agent, unless the set declares the agent.
+    pub roles: Vec<String>,
+}
+
+impl Grants {
+    /// Returns the permissions of a definition. Without a resource set of its own, only manifests grant roles.
+    pub fn of_spec(spec: &AgentSpec) -> Self {
+        match &spec.resource_set {
+            Some(set) => Self { resource_set: Some(set.clone()), roles: spec.roles.clone() },
+            None => Self::default(),
+        }
+    }
 }
 
 impl Default for CallOrigin {
@@ -45,6 +67,7 @@ impl Default for CallOrigin {
             system: String::new(),
             worker: String::new(),
             principal: String::new(),
+            grants: Grants::default(),
         }
     }
 }
@@ -62,6 +85,11 @@ pub trait PolicyProvider: Send + Sync + 'static {
         &'a self,
         origin: &'a CallOrigin,
     ) -> BoxFuture<'a, Result<Arc<CompiledPolicy>, PolicyProviderError>>;
+
+    /// Returns false if no policy applies to the run.
+    fn applies_to(&self, _origin: &CallOrigin) -> bool {
+        true
+    }
 
     /// Returns a number that changes whenever the policy may have changed. The guard reads it before each call and
     /// reloads the policy if it differs.
@@ -94,6 +122,9 @@ impl RunPolicy {
     pub(crate) async fn load(provider: &dyn PolicyProvider, origin: CallOrigin) -> Self {
         // Read first, so that a change during the load triggers a reload.
         let generation = provider.generation();
+        if !provider.applies_to(&origin) {
+            return Self { origin, policy: ActivePolicy::None, generation };
+        }
         let load = AssertUnwindSafe(async { provider.policy(&origin).await }).catch_unwind();
         let problem = match tokio::time::timeout(POLICY_TIMEOUT, load).await {
             Ok(Ok(Ok(policy))) => {

@@ -193,19 +193,17 @@ fn config(args: &Args, host: HostContext, listener: &TcpListener) -> Result<Conf
         models: Arc::new(Models::new(Duration::ZERO, user_catalog()?)),
         defaults,
         tools: ToolConfig {
-            callbacks: callback_url(args, listener)?,
-            ..args.tools.config(Vec::new(), shell)?
+            callbacks: Some(callback_url(args, listener)?),
+            applies_manifests: true,
+            ..args.tools.config(shell)?
         },
         work: Work::Service { capacity: args.max_concurrent_runs as usize },
         open_metrics: args.public_metrics,
     })
 }
 
-/// Returns the URL at which tools deliver later results. `None` without manifests.
-fn callback_url(args: &Args, listener: &TcpListener) -> Result<Option<Url>, CliError> {
-    if args.tools.manifests.is_none() {
-        return Ok(None);
-    }
+/// Returns the URL at which tools deliver later results.
+fn callback_url(args: &Args, listener: &TcpListener) -> Result<Url, CliError> {
     let address = listener.local_addr().map_err(|error| CliError::io("the address", &error))?;
     let base = match &args.callback_url {
         Some(url) => url.clone(),
@@ -213,7 +211,7 @@ fn callback_url(args: &Args, listener: &TcpListener) -> Result<Option<Url>, CliE
             .map_err(|error| CliError::new(ErrorKind::Bug, error.to_string()))?,
     };
     let joined = base.join("v1/tool-callbacks");
-    joined.map(Some).map_err(|error| CliError::invalid(format!("--callback-url: {error}")))
+    joined.map_err(|error| CliError::invalid(format!("--callback-url: {error}")))
 }
 
 /// Counts the signals that stop the program, and the signals that reload the manifests. Without manifests, SIGHUP stops

@@ -217,7 +217,7 @@ impl<'a> ToolCommand<'a> {
         printer: Printer,
     ) -> Result<Self, CliError> {
         let shell = options.shell.shell()?;
-        let tools = options.tool_args().config(options.role.clone(), shell.clone())?;
+        let tools = options.tool_args().config(shell.clone())?;
         let models = Arc::new(Models::new(Duration::ZERO, user_catalog()?));
         let files = Files::new(options.workspace.as_ref(), options.workspace_write)?;
         let defaults = HostDefaults {

@@ -132,6 +132,8 @@ table! {
         ended: Option<Timestamp>,
         /// Kind of executor.
         kind: RunKind,
+        /// Hash of the resource set that the run uses in all its attempts. `None` if there was none.
+        resource_set: Option<String>,
     }
 }
 

@@ -11,7 +11,7 @@ use provost_core::policy::PolicyDecision;
 use provost_core::recovery::EffectKey;
 use provost_core::{Env, ErrorKind, RunId, ToolCall};
 use provost_tool::{
-    CallOrigin, Deps, Guard, GuardDecision, RunCallbacks, State, Tool, ToolContext,
+    CallOrigin, Deps, Grants, Guard, GuardDecision, RunCallbacks, State, Tool, ToolContext,
     ToolContextParts,
 };
 use serde_json::Value;
@@ -70,8 +70,8 @@ impl ToolCommand<'_> {
 
     /// Returns the decision of the rules about a call. `None` without manifests.
     pub(super) fn decision(&self, tool: &dyn Tool) -> Result<Option<PolicyDecision>, CliError> {
-        let Some(declared) = &self.tools.declared else { return Ok(None) };
-        let governance = declared.governor.policy_for(&self.origin(None));
+        let Some(policy) = self.tools.policy().current() else { return Ok(None) };
+        let governance = policy.policy_for(&self.origin(None));
         let governance =
             governance.map_err(|error| CliError::new(ErrorKind::Unavailable, error.to_string()))?;
         Ok(Some(governance.decide(&tool.spec().tool_attributes(), "invoke")))
@@ -83,6 +83,7 @@ impl ToolCommand<'_> {
             namespace: self.namespace().to_owned(),
             agent: self.options.agent.clone(),
             run,
+            grants: Grants { roles: self.options.role.clone(), ..Grants::default() },
             ..CallOrigin::default()
         }
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use provost_core::ErrorKind;
 use provost_host::HAS_WASM;
-use provost_host::tool::{ToolDeps, ToolRegistryConfig};
+use provost_host::tool::{ToolConfig, ToolDeps, ToolRegistryConfig};
 use provost_resource::ResourceSet;
 use provost_tool::{DeclaredTool, Tool as _};
 use serde_json::json;
@@ -44,9 +44,11 @@ impl ToolCommand<'_> {
         let files = path.parent().unwrap_or(&path);
         let deps =
             ToolDeps { dir: &self.dir, store: self.runtime.store(), redactor: &self.redactor };
-        let tools = self.options.tool_args().config(Vec::new(), None)?;
-        let config = ToolRegistryConfig::new(files, &tools, &deps, None).await?;
-        let registry = config.build(declared, None).await?;
+        let tools = ToolConfig {
+            manifests: Some(files.to_owned()),
+            ..self.options.tool_args().config(None)?
+        };
+        let registry = ToolRegistryConfig::new(&tools, &deps, None, None).build(declared).await?;
         let tools = registry.tools(self.namespace());
         let mut items = Vec::new();
         for tool in &tools {
