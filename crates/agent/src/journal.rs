@@ -104,7 +104,7 @@ pub trait Journal: Send + Sync + 'static {
         Box::pin(std::future::ready(Ok(())))
     }
 
-    /// Returns the user messages that arrived since the last call. The run adds them with [`Feed::UserSaid`], in this
-    /// order.
+    /// Returns the user messages that arrived since the last call. The run adds them with
+    /// [`JournalEntry::UserMessage`], in this order.
     fn take_inputs(&self) -> JournalFuture<'_, Vec<Arc<Message>>>;
 }

@@ -4,7 +4,6 @@
 //! caller's transaction. Every read of a tenant's rows takes the namespace and returns no rows of other namespaces.
 
 pub mod approval;
-pub mod audit;
 pub mod delivery;
 mod error;
 pub mod event_log;
@@ -14,6 +13,7 @@ pub mod input;
 pub mod metrics;
 pub mod page;
 pub mod pending_work;
+pub mod records;
 pub mod resource_set;
 pub mod retention;
 pub mod run;
@@ -23,7 +23,6 @@ pub mod shared_state;
 pub mod step;
 pub mod task;
 pub mod task_log;
-pub mod usage;
 
 pub use error::QueryError;
 pub use page::Page;

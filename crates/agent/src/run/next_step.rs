@@ -15,25 +15,26 @@ use super::{ApprovalAnswer, Completion, LimitAction, LimitContext, Phase, Run};
 /// The next step that the driver must execute.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Step {
-    /// Call the model, then apply [`super::Feed::ModelAnswered`].
+    /// Call the model, then apply [`super::JournalEntry::ModelResponded`].
     CallModel {
         /// 1 for the first call of the run.
         turn: u32,
         /// True for the final response at a limit: no tools are offered.
         without_tools: bool,
     },
-    /// Run these calls, then apply [`super::Feed::ToolFinished`] or [`super::Feed::ApprovalNeeded`] for each.
+    /// Run these calls, then apply [`super::JournalEntry::ToolFinished`] or
+    /// [`super::JournalEntry::ApprovalNeeded`] for each.
     CallTools(Vec<ToolCallRequest>),
-    /// Hand off to another agent, then apply [`super::Feed::HandedOff`].
+    /// Hand off to another agent, then apply [`super::JournalEntry::HandoffApplied`].
     Handoff {
         /// The target agent.
         to: Arc<str>,
     },
-    /// Let the program decide at a limit, then apply [`super::Feed::LimitDecided`].
+    /// Let the program decide at a limit, then apply [`super::JournalEntry::LimitDecided`].
     AskLimit(LimitContext),
-    /// Validate the output, then apply [`super::Feed::OutputChecked`].
+    /// Validate the output, then apply [`super::JournalEntry::OutputChecked`].
     CheckOutput(String),
-    /// Nothing can continue before these are decided: store the run, then apply [`super::Feed::ApprovalDecided`].
+    /// Nothing can continue before these are decided: store the run, then apply [`super::JournalEntry::ApprovalDecided`].
     AwaitApprovals(Vec<ApprovalRequest>),
     /// The run has ended.
     Done,

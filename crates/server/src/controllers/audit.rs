@@ -23,7 +23,8 @@ pub(crate) async fn list(
         outcome: params.outcome,
         before: convert::page::cursor(params.cursor.as_deref())?,
     };
-    let rows = query::audit::list(app.engine().store(), &auth.namespace, filter, limit).await?;
+    let rows =
+        query::records::list_audit(app.engine().store(), &auth.namespace, filter, limit).await?;
     Ok(Json(convert::page::from_rows(rows, limit, record, |record| record.id.to_string())?))
 }
 

@@ -18,7 +18,8 @@ pub(crate) async fn list(
 ) -> ApiResult<Json<Page<UsageRecord>>> {
     let limit = limit(params.limit)?;
     let before = convert::page::cursor(params.cursor.as_deref())?;
-    let rows = query::usage::list(app.engine().store(), &auth.namespace, before, limit).await?;
+    let rows =
+        query::records::list_usage(app.engine().store(), &auth.namespace, before, limit).await?;
     Ok(Json(convert::page::from_rows(rows, limit, record, |record| record.id.to_string())?))
 }
 
