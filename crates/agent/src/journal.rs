@@ -85,7 +85,7 @@ pub trait Journal: Send + Sync + 'static {
     fn begin_effect(&self, effect: Effect) -> JournalFuture<'_, EffectStart>;
 
     /// Records one state change. Called in order and must not block: an entry need be durable only before the next
-    /// [`begin`](Self::begin) returns.
+    /// [`begin_effect`](Self::begin_effect) returns.
     fn record(&self, feed: &JournalEntry) -> Result<(), JournalError>;
 
     /// Returns true if [`Effect::Model`] should carry a cost estimate. The default is false, because estimating reads
